@@ -22,6 +22,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	brokerserver "github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
+	brokersettings "github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -55,7 +56,7 @@ func runAnswerer(ctx context.Context, args []string) error {
 	// The answerer writes log lines, as the broker does, because they take time.
 	log := zap.New()
 	b := broker.New(broker.Options{Store: store, Log: log, Now: time.Now})
-	set := broker.DefaultConfig()
+	set := brokersettings.Default()
 	set.Budget.Reservations, set.Budget.JournalPerHour = unlimited, unlimited<<20
 	b.SetConfig(ctx, set)
 	rest, err := brokerserver.New(brokerserver.Options{

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 )
 
 const (
@@ -71,7 +71,7 @@ func TestHostileMemberDoesNotAffectOthers(t *testing.T) {
 		t.Errorf("the broker had %d MiB of memory, want %d at most", memory>>20, mostMemory>>20)
 	}
 	// Each call of an honest member adds about 4 KiB.
-	if most := int(broker.DefaultConfig().Budget.JournalPerHour) + len(busy)*4<<10; grown > most {
+	if most := int(settings.Default().Budget.JournalPerHour) + len(busy)*4<<10; grown > most {
 		t.Errorf("the journal grew by %d bytes, want %d at most", grown, most)
 	}
 	s.defects.report(t)

@@ -27,6 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -289,7 +290,7 @@ func handlerStack(t *testing.T) (base string, client func(id string) *http.Clien
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	check(err)
 	b := broker.New(broker.Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
-	b.SetConfig(t.Context(), broker.DefaultConfig())
+	b.SetConfig(t.Context(), settings.Default())
 	s, err := server.New(server.Options{
 		Listener: listener, CertDir: files, Broker: b, Access: b.Access(), Log: logr.Discard(), Rate: 1e6, Burst: 1e6,
 	})

@@ -28,11 +28,12 @@ var pure = []string{
 // they see the session through interfaces of their own, and never each other.
 var (
 	parts = []string{
-		"internal/broker/agenda", "internal/broker/archive", "internal/broker/budget", "internal/broker/clusters", "internal/broker/decider",
-		"internal/broker/drains", "internal/broker/excess", "internal/broker/healing", "internal/broker/idle", "internal/broker/links",
-		"internal/broker/mailbox", "internal/broker/metrics", "internal/broker/news", "internal/broker/offers", "internal/broker/queueing",
-		"internal/broker/quotes", "internal/broker/receipts", "internal/broker/recovery", "internal/broker/requests", "internal/broker/term",
-		"internal/broker/traces", "internal/broker/views", "internal/broker/visibility",
+		"internal/broker/agenda", "internal/broker/archive", "internal/broker/budget", "internal/broker/clusters", "internal/broker/deadlines",
+		"internal/broker/decider", "internal/broker/drains", "internal/broker/excess", "internal/broker/feed", "internal/broker/healing",
+		"internal/broker/idle", "internal/broker/links", "internal/broker/mailbox", "internal/broker/metrics", "internal/broker/news",
+		"internal/broker/offers", "internal/broker/queueing", "internal/broker/quotes", "internal/broker/receipts", "internal/broker/recovery",
+		"internal/broker/requests", "internal/broker/reservations", "internal/broker/standby", "internal/broker/term", "internal/broker/traces",
+		"internal/broker/views", "internal/broker/visibility", "internal/broker/whatif",
 	}
 	parted = []string{
 		"internal/broker/accounts", "internal/broker/decision", "internal/broker/history", "internal/broker/journal", "internal/broker/ledger", "internal/broker/offers",

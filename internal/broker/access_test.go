@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -20,7 +21,7 @@ import (
 
 // allow puts the default configuration into force, with the admission rules of spec.
 func (f *fleet) allow(spec brokerv1alpha1.BrokerConfigSpec) {
-	config := DefaultConfig()
+	config := settings.Default()
 	config.Access = access.PolicyOf(&spec)
 	f.SetConfig(context.Background(), config)
 }
@@ -95,7 +96,7 @@ func TestReservationsStayOnDeniedProviderThatMayNotCall(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				r := f.servedByParis()
 				f.allow(spec)
-				f.pass(2*DefaultConfig().StaleThreshold, "paris")
+				f.pass(2*settings.Default().StaleThreshold, "paris")
 				f.wantPlacements(r, "while paris is shut out", untouched)
 				f.allow(brokerv1alpha1.BrokerConfigSpec{})
 				f.pass(staleAfter-time.Second, "paris")

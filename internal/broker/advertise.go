@@ -7,6 +7,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -42,7 +43,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			material, err := s.AcceptOffer(offer, epoch, adv.Sequence)
 			if err != nil {
 				b.meter.CountAdvertisement(metrics.Refused)
-				return faultOf(err)
+				return term.FaultOf(err)
 			}
 			result := metrics.Unchanged
 			if material {
@@ -52,8 +53,8 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			s.StoreDemand(clusterID, demand)
 			s.Links.StoreReport(clusterID, adv.Links)
 			s.Idles.NoteReports(clusterID, offer.Used, adv.Vacant)
-			if err := s.noteRecalls(clusterID, adv.Usage); err != nil {
-				return faultOf(err)
+			if err := s.NoteRecalls(clusterID, adv.Usage); err != nil {
+				return term.FaultOf(err)
 			}
 		}
 		s.Recovery.CheckUsage(clusterID, adv.Usage)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/clusters"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // watchDue carries out steps when they are due, until ctx ends.
@@ -20,15 +21,15 @@ func (s *session) watchDue(ctx context.Context) {
 		case <-timer.C:
 		case <-s.Agenda.Wake():
 		}
-		if next, ok := s.carryOutDue(); ok {
+		if next, ok := s.CarryOutDue(); ok {
 			timer.Reset(max(next.Sub(s.Now()), 0))
 		}
 	}
 }
 
-// carryOutDue carries out the steps that are due now. It returns the next deadline, and false if
+// CarryOutDue carries out the steps that are due now. It returns the next deadline, and false if
 // there is none. It does nothing if another session has begun.
-func (s *session) carryOutDue() (time.Time, bool) {
+func (s *session) CarryOutDue() (time.Time, bool) {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	if s.b.session != s {
@@ -51,10 +52,10 @@ func (s *session) carryOutDue() (time.Time, bool) {
 	}
 	for _, name := range due {
 		if !strings.Contains(name, "/") {
-			s.expireReservation(name)
+			s.ExpireReservation(name)
 		}
 	}
-	s.serveWaiting()
+	s.ServeWaiting()
 	if len(due) > 0 {
 		_, next = s.PopDue(time.Time{})
 	}
@@ -77,13 +78,13 @@ func (s *session) refreshOutdated() {
 	}
 }
 
-// serveWaiting grants freed capacity to waiting requests. Then it preempts for waiting requests
+// ServeWaiting grants freed capacity to waiting requests. Then it preempts for waiting requests
 // where that has become possible. Its cost depends on what has changed and on the requests that it
 // serves, not on the number of waiting requests.
 //
-// A grant is an event, and observers of events may name more clusters. So serveWaiting repeats until
+// A grant is an event, and observers of events may name more clusters. So ServeWaiting repeats until
 // there are none. It returns at once if it is called while it runs.
-func (s *session) serveWaiting() {
+func (s *session) ServeWaiting() {
 	s.refreshOutdated()
 	if s.serving || !s.mayServe() {
 		return
@@ -103,7 +104,7 @@ func (s *session) serveWaiting() {
 		more, err := serveOn(id)
 		if err != nil {
 			s.log.Error(err, "serving the queue failed, retrying", "cluster", id)
-			s.SetDeadline(queueing.Due, s.Now().Add(reopenDelay))
+			s.SetDeadline(queueing.Due, s.Now().Add(term.RetryDelay))
 			return
 		}
 		if !more {
@@ -112,7 +113,7 @@ func (s *session) serveWaiting() {
 	}
 }
 
-// mayServe reports whether serveWaiting has something to try now. If no request waits, it forgets the
+// mayServe reports whether ServeWaiting has something to try now. If no request waits, it forgets the
 // named clusters.
 func (s *session) mayServe() bool {
 	if len(s.Freed)+len(s.Stirred) == 0 || !s.b.configured {
@@ -123,7 +124,7 @@ func (s *session) mayServe() bool {
 		clear(s.Stirred)
 		return false
 	}
-	if s.isPaused() {
+	if s.IsPaused() {
 		return false // the agenda keeps the clusters until the queue is resumed
 	}
 	if until := s.Recovery.SettledAt(); !until.IsZero() {
@@ -133,6 +134,3 @@ func (s *session) mayServe() bool {
 	}
 	return true
 }
-
-// isPaused reports whether the administrator has paused the queue.
-func (s *session) isPaused() bool { return s.config().Queue.Paused }

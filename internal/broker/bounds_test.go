@@ -11,6 +11,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -40,7 +41,7 @@ func TestRequestsBeyondTheBoundsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("paris", "16", "64Gi")
-				config := DefaultConfig()
+				config := settings.Default()
 				config.Bounds = requests.Bounds{Amounts: quantity.Amounts{"cpu": 4000}, Duration: 2 * time.Hour}
 				f.SetConfig(context.Background(), config)
 
@@ -80,7 +81,7 @@ func TestBoundsThatAreLoweredLeaveWhatIsReserved(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		first := f.reserve("rome", "request-1", request("8", "4Gi"))
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Bounds = requests.Bounds{Amounts: quantity.Amounts{"cpu": 1000}}
 		f.SetConfig(context.Background(), config)
 		if again := f.reserve("rome", "request-1", request("8", "4Gi")); again.Name != first.Name {

@@ -13,11 +13,15 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/feed"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mailbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/receipts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/standby"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
@@ -58,12 +62,12 @@ type Options struct {
 type Broker struct {
 	opts    Options
 	mailbox *mailbox.Mailbox
-	feed    *Feed
+	feed    *feed.Feed
 	gate    *access.Gate
 	meter   *metrics.Meter
-	// warm is a book that Follow keeps up to date with the leader's journal, so that Run need not
-	// read the whole journal; nil if there is none. Follow and Run never use it at the same time.
-	warm *warm
+	// standby has the book that Follow keeps up to date with the leader's journal. Follow and Run never
+	// use it at the same time.
+	standby *standby.Standby
 
 	receipts *receipts.Signer
 
@@ -76,8 +80,8 @@ type Broker struct {
 	// ended is closed and replaced to wake all waiting calls, for example when a session begins or
 	// ends.
 	ended  chan struct{}
-	config Config
-	// newest is a cursor of the newest journal position known from an earlier session or from warm;
+	config settings.Config
+	// newest is a cursor of the newest journal position known from an earlier session or from standby;
 	// "" if there is none. If the journal turns out to be shorter, it was restored from an older
 	// state.
 	newest string
@@ -95,36 +99,37 @@ func New(opts Options) *Broker {
 	}
 	m := metrics.New(opts.MetricsMembers)
 	opts.Journal.OnCommit = m.TimeCommit(opts.Now)
-	return &Broker{
+	b := &Broker{
 		opts:     opts,
 		receipts: receipts.New(opts.Receipts, opts.Now, opts.Log),
 		meter:    m,
 		mailbox:  mailbox.New(opts.Now),
-		feed:     newFeed(),
+		feed:     feed.New(),
 		gate:     access.NewGate(),
 		ended:    make(chan struct{}),
-		config:   DefaultConfig(),
+		config:   settings.Default(),
 		batch:    archive.DefaultBatch,
 	}
+	b.standby = standby.New(opts.Store, JournalName, opts.Journal, opts.Log, func(dropped *ledger.State) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.newest = recovery.CursorOf(dropped, dropped.Position())
+	})
+	return b
 }
 
 // Feed returns the feed from which controllers read the names of changed reservations and clusters.
-func (b *Broker) Feed() *Feed { return b.feed }
+func (b *Broker) Feed() *feed.Feed { return b.feed }
 
-const (
-	// reopenDelay is the pause before the broker tries again to open its journal or to record an
-	// event.
-	reopenDelay = term.RetryDelay
-	// repairDelay is the pause before the broker tries again to open a damaged journal, which only
-	// a person can repair.
-	repairDelay = 15 * time.Second
-)
+// repairDelay is the pause before the broker tries again to open a damaged journal, which only a person
+// can repair.
+const repairDelay = 15 * time.Second
 
 func delayAfter(err error) time.Duration {
 	if _, corrupt := errors.AsType[*journal.CorruptError](err); corrupt {
 		return repairDelay
 	}
-	return reopenDelay
+	return term.RetryDelay
 }
 
 // Run owns the journal and serves until ctx is done. If the journal fails, Run opens it again.
@@ -150,11 +155,34 @@ func (b *Broker) Run(ctx context.Context) error {
 	return nil
 }
 
+// followEvery is how often a replica that does not lead reads new records.
+const followEvery = time.Second
+
+// Follow keeps a book up to date for the next Run until ctx ends. Follow and Run must not run at the same
+// time.
+func (b *Broker) Follow(ctx context.Context) {
+	var failing term.Trouble
+	for ctx.Err() == nil {
+		pause := followEvery
+		switch err := b.standby.KeepUp(ctx); {
+		case err == nil:
+			failing.Clear()
+		case ctx.Err() == nil:
+			failing.Report(b.opts.Log, err, b.opts.Now(), "cannot follow the journal, retrying: this replica could not take over quickly")
+			pause = delayAfter(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
 // Start calls Run; it implements manager.Runnable of controller-runtime.
 func (b *Broker) Start(ctx context.Context) error { return b.Run(ctx) }
 
 func (b *Broker) serveTerm(ctx context.Context) error {
-	j, recovery, book, err := b.openJournal(ctx)
+	j, recovery, book, err := b.standby.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -182,7 +210,7 @@ func (b *Broker) beginSession(s *session) {
 	defer b.mu.Unlock()
 	b.session = s
 	s.start()
-	b.feed.signalSession()
+	b.feed.SignalSession()
 	b.wakeAll()
 }
 
@@ -192,7 +220,7 @@ func (b *Broker) endSession(s *session) {
 	if b.session == s {
 		b.session = nil
 		if durable := s.durable.Load(); s.book.Lineages().Present() != nil && durable >= s.book.Lineages().Present().Since {
-			b.newest = s.cursorAt(durable)
+			b.newest = s.CursorAt(durable)
 		}
 	}
 	b.wakeAll()
@@ -273,7 +301,7 @@ func (b *Broker) commitPlan(ctx context.Context, plan func(*session) error) erro
 		return err
 	}
 	planErr := plan(s)
-	s.serveWaiting()
+	s.ServeWaiting()
 	commit := s.last
 	b.mu.Unlock()
 
@@ -300,20 +328,4 @@ func (b *Broker) Confirm(ctx context.Context) error {
 		// Only the owner of the journal can write a record, even an empty one.
 		return s.Record(ledger.Event{Change: &ledger.Forget{}})
 	})
-}
-
-// faultOf converts an error of the ledger to the fault that a caller gets.
-func faultOf(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ledger.ErrUnknown):
-		return fault.New(fault.NotFound, "%v", err)
-	case errors.Is(err, ledger.ErrMalformed):
-		return fault.New(fault.Invalid, "%v", err)
-	case errors.Is(err, ledger.ErrOver), errors.Is(err, ledger.ErrTaken):
-		return fault.New(fault.Conflict, "%v", err)
-	default:
-		return err
-	}
 }

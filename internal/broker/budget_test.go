@@ -16,6 +16,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -26,7 +27,7 @@ import (
 func withBudget(t *testing.T, edit func(*budget.Budget), test func(f *fleet)) {
 	t.Helper()
 	inFleet(t, func(f *fleet) {
-		c := DefaultConfig()
+		c := settings.Default()
 		edit(&c.Budget)
 		f.SetConfig(context.Background(), c)
 		f.advertise("rome", "4", "8Gi")

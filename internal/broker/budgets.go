@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -38,12 +37,4 @@ func (b *Broker) NoteRefusal(member, figure, detail string) {
 	if b.session != nil {
 		b.session.Accounts.NoteRefusal(member, figure, detail)
 	}
-}
-
-// Budget implements budget.Session.
-func (s *session) Budget() *budget.Budget { return &s.config().Budget }
-
-// QueueLength implements budget.Session.
-func (s *session) QueueLength() (waiting, most int) {
-	return s.Queue.Len(), s.config().Queue.MaxLength
 }

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -46,7 +47,7 @@ func TestDurationIsChanged(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
-				config := DefaultConfig()
+				config := settings.Default()
 				config.Bounds.Duration = 4 * time.Hour
 				f.SetConfig(context.Background(), config)
 				f.advertise("paris", "16", "64Gi")
@@ -161,7 +162,7 @@ func TestChangesFollowObjectGeneration(t *testing.T) {
 			runtest.Check(t, err)
 			view = changed
 		}
-		if want := DefaultConfig().DefaultTTL; view.Duration != want || view.Generation != 3 {
+		if want := settings.Default().DefaultTTL; view.Duration != want || view.Generation != 3 {
 			t.Errorf("held for %s by generation %d, want the default %s by 3", view.Duration, view.Generation, want)
 		}
 	})

@@ -26,7 +26,7 @@ func (s *session) publishEvent(e term.Event) {
 		}
 	case *ledger.Forget:
 		for _, name := range change.Names {
-			s.b.feed.addReservation(name)
+			s.b.feed.AddReservation(name)
 		}
 	}
 	if e.Changed != nil {
@@ -46,7 +46,7 @@ func (s *session) publishAll(cluster *ledger.Cluster) {
 
 // publishChange reports a changed reservation to the feed and to all observers.
 func (s *session) publishChange(r *ledger.Reservation) {
-	s.b.feed.addReservation(r.Name)
+	s.b.feed.AddReservation(r.Name)
 	for _, o := range s.changeObservers {
 		o(r)
 	}

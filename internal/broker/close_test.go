@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -30,7 +31,7 @@ func TestSilentConsumerDelaysNoRelease(t *testing.T) {
 				t.Fatalf("%s later it is %s: %s, want %s", after, got.Phase, got.Message, want)
 			}
 		}
-		phase(DefaultConfig().StaleThreshold-time.Second, v1.ReservationPhaseReleasing)
+		phase(settings.Default().StaleThreshold-time.Second, v1.ReservationPhaseReleasing)
 		phase(2*time.Second, v1.ReservationPhaseReleased)
 		if message := f.get("paris", r.Name).Message; !strings.Contains(message, "rome, which is silent") {
 			t.Errorf("message %q", message)

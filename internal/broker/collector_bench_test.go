@@ -11,6 +11,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -19,7 +20,7 @@ import (
 // long one collection holds the broker's lock, so that no call is answered.
 func BenchmarkScrape(b *testing.B) {
 	const clusters, reservations, clients = 10_000, 20_000, 64
-	config := DefaultConfig()
+	config := settings.Default()
 	config.Budget.JournalPerHour = unlimited
 	ctx, broker := b.Context(), serving(b, config)
 	whole := quantity.Amounts{"cpu": 64_000, "memory": 256 << 30}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -38,8 +39,8 @@ func (f *fleet) configurations() []string {
 
 // documentedAs returns a function that marks a configuration as written by bob. document is its
 // form in the journal.
-func documentedAs(document string, generation int64) func(*Config) {
-	return func(c *Config) {
+func documentedAs(document string, generation int64) func(*settings.Config) {
+	return func(c *settings.Config) {
 		c.Document, c.Generation, c.By = json.RawMessage(document), generation, ledger.Administrator("bob")
 	}
 }
@@ -71,7 +72,7 @@ func TestConfigurationIsJournaledWhenItChanges(t *testing.T) {
 		records = append(records, ` {"grace":"1m"} map[]`)
 		want("with another default of the same generation", records...)
 
-		f.set(func(c *Config) { c.OverSubscription = quantity.Ratios{"cpu": 150} })
+		f.set(func(c *settings.Config) { c.OverSubscription = quantity.Ratios{"cpu": 150} })
 		records = append(records, `  map[cpu:1.5]`)
 		want("with other ceilings alone", records...)
 	})

@@ -8,7 +8,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/costs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
 // ListCosts implements the server's Broker: it returns the rows of the accounts in which the cluster
@@ -30,20 +29,5 @@ func (b *Broker) ListCosts(ctx context.Context, clusterID string, q *v1.ListCost
 	if err != nil {
 		return nil, err
 	}
-	out := &v1.CostList{From: own.From, To: own.To, Deleted: own.Deleted, Rows: make([]v1.CostRow, len(own.Rows))}
-	for i := range own.Rows {
-		r := &own.Rows[i]
-		row := v1.CostRow{
-			From: r.From, To: r.To, Tenant: r.Tenant, RequesterID: r.Requester, ProviderID: r.Provider,
-			Resource: string(r.Resource), Unit: view.HoursUnit(r.Resource), Currency: r.Currency,
-		}
-		if r.Currency != "" {
-			row.Cost = r.Money.Money().String()
-		}
-		if !r.Held.IsZero() {
-			row.Reserved, row.Used, row.Unobserved = view.HoursOf(r.Resource, r.Held).String(), view.HoursOf(r.Resource, r.Used).String(), view.HoursOf(r.Resource, r.Unobserved).String()
-		}
-		out.Rows[i] = row
-	}
-	return out, nil
+	return own.List(), nil
 }

@@ -11,26 +11,27 @@
 // and every call is refused with Unavailable.
 //
 // A session is the state in memory for one term, which lasts from opening the journal until the
-// first failure. A session records events, and its methods are the use cases: they turn requests into
-// events, in files such as reserve.go, change.go and report.go. Its parts compute their state from the
-// book and observe events to keep that state up to date. Each is a package:
+// first failure. It records events. Its parts compute their state from the book and observe events to
+// keep that state up to date. Each is a package:
 //
-//	clusters   freshness, offers, rows of the market
-//	decider    chooses providers, explains choices
-//	queueing   requests that wait for capacity, victims of preemption
-//	news       who has to learn of which change
-//	quotes     decisions held without a reservation
-//	budget     use of the broker by members
-//	archive    stores what the journal does not keep
-//	healing    moves away from lost providers
-//	drains     recalls from drained providers
-//	idle       releases reservations that no pod uses
-//	recovery   restored journals and announcements
-//	links      connections from requesters to providers
-//	metrics    counts and durations
-//	traces     spans of reservations, if they are wanted
-//	excess     requesters that exceeded their grants
-//	views      answers, instructions and texts
+//	reservations  turns requests into events
+//	deadlines     carries out due steps of reservations
+//	clusters      freshness, offers, rows of the market
+//	decider       chooses providers, explains choices
+//	queueing      requests that wait for capacity, victims of preemption
+//	quotes        decisions held without a reservation
+//	budget        use of the broker by members
+//	archive       stores what the journal does not keep
+//	healing       moves away from lost providers
+//	drains        recalls from drained providers
+//	idle          releases reservations that no pod uses
+//	recovery      restored journals and announcements
+//	links         connections from requesters to providers
+//	metrics       counts and durations
+//	traces        spans of reservations, if they are wanted
+//	excess        requesters that exceeded their grants
+//	news          who has to learn of which change
+//	views         answers, instructions and texts
 //
 // Parts never see each other. Each gets the session as an interface of its package, which is a term.Term
 // with what else it needs; the session embeds the parts, so their methods implement most of it. Parts

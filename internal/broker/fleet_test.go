@@ -12,8 +12,26 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reservations"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
+)
+
+// What tests wait for.
+const (
+	lease       = term.Lease
+	renewEvery  = term.RenewEvery
+	retain      = term.Retain
+	reopenDelay = term.RetryDelay
+)
+
+// Reasons of requesters for giving up a placement.
+const (
+	unreachable = reservations.Unreachable
+	declined    = reservations.Declined
+	unusable    = reservations.Unusable
 )
 
 // fleet is a broker and the clusters that call it, in virtual time.
@@ -29,7 +47,7 @@ type fleet struct {
 	// signer signs the answers of brokers that newBroker creates after this field is set; nil for none.
 	signer *receipt.Signer
 	// config is the configuration that the next process starts with, nil for the defaults.
-	config *Config
+	config *settings.Config
 	// recordSpan receives the spans of brokers that newBroker creates after this field is set; nil for none.
 	recordSpan func(tracing.Span)
 }
@@ -49,7 +67,7 @@ func inFleet(t *testing.T, test func(f *fleet)) {
 func (f *fleet) start() {
 	f.Broker, f.follower = cmp.Or(f.follower, f.newBroker()), nil
 	f.store = f.opts.Store.(*journaltest.Client)
-	config := DefaultConfig()
+	config := settings.Default()
 	if f.config != nil {
 		config = *f.config
 	}

@@ -76,7 +76,7 @@ func TestFollowerNoticesRestoredState(t *testing.T) {
 // A follower can begin to follow at any time.
 func TestFollowerStartsServingWhenItCan(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		runtest.Check(t, f.newBroker().keepUp(context.Background()))
+		runtest.Check(t, f.newBroker().standby.KeepUp(context.Background()))
 	})
 }
 

@@ -38,7 +38,7 @@ func (b *Broker) ForgetCluster(ctx context.Context, clusterID string) error {
 // holds, or if the broker cannot know that now.
 func (s *session) checkForgettable(clusterID string) error {
 	if !s.b.configured {
-		return errUnconfigured()
+		return term.ErrUnconfigured()
 	}
 	if !s.Recovery.SettledAt().IsZero() {
 		return s.Recovery.ErrRecovering()
@@ -92,7 +92,7 @@ func (s *session) leaveProvider(clusterID string) error {
 			if p.Provider != clusterID || !r.Stands(p) {
 				continue
 			}
-			if err := s.withdrawPlacement(r, p, ledger.Forgotten); err != nil {
+			if err := s.WithdrawPlacement(r, p, ledger.Forgotten); err != nil {
 				return err
 			}
 			break // at most one placement of a reservation stands on a provider

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -151,7 +152,7 @@ func TestClusterWithoutOfferIsNoCandidate(t *testing.T) {
 		f.offerByHand("oslo", 5, 8)
 		want("after oslo's ClusterAdvertisement was created again", "berlin", "oslo")
 
-		time.Sleep(DefaultConfig().StaleThreshold)
+		time.Sleep(settings.Default().StaleThreshold)
 		synctest.Wait()
 		runtest.Check(t, f.ForgetCluster(context.Background(), "berlin"))
 		want("after berlin was forgotten", "oslo")

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -293,7 +294,7 @@ func TestOtherAmountsWhileAReservationIsMoved(t *testing.T) {
 // alone again, and a preemption gives it up like any other.
 func TestPreemptionAfterFailedHealing(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Preemption = queueing.PreemptionConfig{LowerPriority: true, Grace: 30 * time.Second} // shorter than the minute after which berlin may be tried again
 		f.SetConfig(context.Background(), config)
 		r := f.servedByParis()
@@ -313,7 +314,7 @@ func TestPreemptionAfterFailedHealing(t *testing.T) {
 
 // The provider still advertises, but the virtual node is not Ready.
 func TestReservationMovesAwayFromANodeThatIsNotReady(t *testing.T) {
-	notReady := DefaultTimeouts().NotReady
+	notReady := settings.DefaultTimeouts().NotReady
 	lost := func(f *fleet, change ...func(*v1.ReservationRequest)) *v1.Reservation {
 		r := f.servedByParis(change...)
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateNotReady)

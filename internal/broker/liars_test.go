@@ -12,6 +12,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/excess"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -164,7 +165,7 @@ func TestLiarsGetNoNewRequests(t *testing.T) {
 							f.ids = append(f.ids, fmt.Sprintf("cluster-%d", i))
 							f.liars[f.ids[i]] = i < liars
 						}
-						config := DefaultConfig()
+						config := settings.Default()
 						config.Weights = weights
 						f.SetConfig(context.Background(), config)
 						f.run(first)

@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -128,7 +129,7 @@ func (f *fleet) stay(d time.Duration) {
 
 func TestNearerProviderWinsWhereLatencyCounts(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Weights = decision.Weights{decision.Latency: 100}
 		f.SetConfig(context.Background(), config)
 		f.advertise("paris", "16", "64Gi")
@@ -279,7 +280,7 @@ func TestPeersToProbe(t *testing.T) {
 			t.Errorf("a minute later rome is to look at %v: want those it could not reach", got)
 		}
 
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Visibility.Candidates = brokerv1alpha1.CandidatesAnonymous
 		f.SetConfig(context.Background(), config)
 		f.kill()

@@ -104,7 +104,7 @@ func (m *machine) start() {
 	m.began = m.now()
 	if m.starts++; m.starts%2 == 0 {
 		m.next = m.newBroker()
-		if err := m.next.keepUp(context.Background()); err != nil {
+		if err := m.next.standby.KeepUp(context.Background()); err != nil {
 			panic(err)
 		}
 	}
@@ -137,7 +137,7 @@ func (m *machine) catchUp(why cause) error {
 	t := m.session
 	m.mu.Unlock()
 	// A due step may make further steps due.
-	for next, more := t.carryOutDue(); more && !next.After(m.now()); next, more = t.carryOutDue() {
+	for next, more := t.CarryOutDue(); more && !next.After(m.now()); next, more = t.CarryOutDue() {
 	}
 	return m.compare(why)
 }
@@ -154,7 +154,7 @@ func (m *machine) compare(why cause) error {
 	clear(m.left)
 	m.earlier = m.stays
 	m.before, m.suspended = m.suspended, m.suspensionsNow(now)
-	changed := drain(m.feed, m.feed.reservations)
+	changed := drain(m.feed.Reservations)
 	slices.SortStableFunc(changed, func(a, b string) int { return cmp.Compare(m.changedAt(a), m.changedAt(b)) })
 	for _, name := range changed {
 		m.pending[name] = true
@@ -173,7 +173,7 @@ func (m *machine) compare(why cause) error {
 			return err
 		}
 	}
-	touched := drain(m.feed, m.feed.clusters)
+	touched := drain(m.feed.Clusters)
 	if m.steps%64 == 0 {
 		touched = slices.Collect(maps.Keys(m.lenders))
 	}
@@ -198,11 +198,12 @@ func (m *machine) changedAt(name string) uint64 {
 	return 0
 }
 
-func drain(f *Feed, set map[string]struct{}) []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	names := slices.Sorted(maps.Keys(set))
-	clear(set)
+// drain returns the names that a feed has, sorted.
+func drain(read func(context.Context) ([]string, error)) []string {
+	ended, end := context.WithCancel(context.Background())
+	end() // so that it does not wait for more
+	names, _ := read(ended)
+	slices.Sort(names)
 	return names
 }
 
@@ -667,7 +668,7 @@ func (m *machine) restart(c choose) (cause, error) {
 	}
 	// Half of the followers have not read since they began to follow.
 	if m.next != nil && m.starts%4 == 0 {
-		if err := m.next.keepUp(context.Background()); err != nil {
+		if err := m.next.standby.KeepUp(context.Background()); err != nil {
 			return cause{}, err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // clusters share no reservation.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
 	err := b.commitPlan(ctx, func(s *session) error {
-		if !s.shareReservation(clusterID, msg.To) {
+		if !s.ShareReservation(clusterID, msg.To) {
 			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
 		}
 		return nil
@@ -26,16 +26,6 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 	}
 	failpoint.Hit(failpoint.BrokerMessageKept)
 	return nil
-}
-
-// shareReservation reports whether two clusters take part in a reservation that is not over.
-func (s *session) shareReservation(a, b string) bool {
-	for r := range s.TakingPart(a) {
-		if r.Involves(b) && r.Involves(a) && !r.Unclaimed && !r.Over() {
-			return true
-		}
-	}
-	return false
 }
 
 // ReceiveMessages implements the server's Broker: it returns the messages for a cluster after the

@@ -34,7 +34,7 @@ func (b *Broker) ReserveObject(ctx context.Context, q requests.Request) (*views.
 		if q.Target == q.Requester && q.Target != "" {
 			return fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
 		}
-		r, err := s.reserveOrQueue(&q)
+		r, err := s.ReserveOrQueue(&q)
 		if err != nil {
 			return err
 		}

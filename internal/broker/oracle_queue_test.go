@@ -14,6 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -40,8 +41,8 @@ const (
 	ruledGrace   = 30 * time.Second
 )
 
-func (r rules) config() Config {
-	c := DefaultConfig()
+func (r rules) config() settings.Config {
+	c := settings.Default()
 	c.Queue = queueing.Config{MaxLength: ruledLength, Timeout: ruledTimeout, Paused: r.paused}
 	c.Drains, c.Idle = r.drains, r.idle
 	c.Preemption = queueing.PreemptionConfig{LowerPriority: r.preempts, Grace: ruledGrace}

@@ -8,6 +8,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reservations"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
@@ -74,7 +75,7 @@ func (o *oracle) recalledRightly(known *told, r *ledger.Reservation, now time.Ti
 		}
 		// The provider that serves may be called back in the same step, so that the next one is beside it.
 		serves := slices.ContainsFunc(r.Placements, func(p ledger.Placement) bool { return r.Stands(&p) && o.isThere(known, &p) })
-		if now.Before(ends.Add(-sameRecall)) && !serves {
+		if now.Before(ends.Add(-reservations.SameRecall)) && !serves {
 			return fmt.Errorf("%s was left as called back until %s, and nobody else serves it: %+v", p.Provider, ends, r.Placements)
 		}
 	}
@@ -109,7 +110,7 @@ func (o *oracle) recallAllowed(known *told, c *ledger.CallBack, now time.Time) e
 		return nil
 	}
 	ends, ok := o.wanted(provider, brokerv1alpha1.PlacementName(known.name, c.Placement))
-	if !ok || ends.Sub(c.Ends).Abs() > sameRecall {
+	if !ok || ends.Sub(c.Ends).Abs() > reservations.SameRecall {
 		return fmt.Errorf("it is called back until %s, its lender wants it (%t) until %s", c.Ends, ok, ends)
 	}
 	if drained && c.Ends.After(now.Add(d.Notice)) {

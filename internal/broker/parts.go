@@ -5,63 +5,48 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 )
 
-// The session implements the interfaces through which the parts see it.
+// The session embeds its parts, whose methods implement most of the interfaces through which other parts
+// see it. These methods implement the rest. Now is the only clock.
 
-// Book implements term.Term.
-func (s *session) Book() *ledger.State { return s.book }
+func (s *session) Began() time.Time                { return s.began }
+func (s *session) Book() *ledger.State             { return s.book }
+func (s *session) Log() logr.Logger                { return s.log }
+func (s *session) Now() time.Time                  { return s.b.opts.Now().UTC() }
+func (s *session) PublishCluster(clusterID string) { s.b.feed.AddCluster(clusterID) }
+func (s *session) Wake()                           { s.b.wakeAll() }
 
-// Began implements term.Term.
-func (s *session) Began() time.Time { return s.began }
-
-// Log implements term.Term.
-func (s *session) Log() logr.Logger { return s.log }
-
-// PublishCluster implements term.Term.
-func (s *session) PublishCluster(clusterID string) { s.b.feed.addCluster(clusterID) }
-
-// ShowsClusters reports whether requesters may learn of clusters that do not serve them.
-func (s *session) ShowsClusters() bool { return s.config().Visibility.ShowsAll() }
-
-// Orders implements drains.Session.
+func (s *session) IsConfigured() bool                      { return s.b.configured }
+func (s *session) IsPaused() bool                          { return s.config().Queue.Paused }
+func (s *session) Bounds() *requests.Bounds                { return &s.config().Bounds }
+func (s *session) Budget() *budget.Budget                  { return &s.config().Budget }
+func (s *session) Headroom() int                           { return s.config().Headroom }
+func (s *session) IdleBound() (*ledger.IdlePolicy, bool)   { return s.config().Idle, s.b.configured }
 func (s *session) Orders() (map[string]drains.Drain, bool) { return s.config().Drains, s.b.configured }
+func (s *session) QueueLength() (waiting, most int)        { return s.Queue.Len(), s.config().Queue.MaxLength }
+func (s *session) RatesDate() string                       { return s.config().Rates.Date }
+func (s *session) StaleThreshold() time.Duration           { return s.config().StaleThreshold }
+func (s *session) Timeouts() *term.Timeouts                { return &s.config().Timeouts }
+func (s *session) Visibility() visibility.Visibility       { return s.config().Visibility }
+func (s *session) Weights() decision.Weights               { return s.config().Weights }
 
-// IdleBound implements idle.Session.
-func (s *session) IdleBound() (*ledger.IdlePolicy, bool) { return s.config().Idle, s.b.configured }
-
-// Wake makes waiting calls look at the session again.
-func (s *session) Wake() { s.b.wakeAll() }
-
-// newestCursor returns the cursor of the book's last position.
-func (s *session) newestCursor() string { return s.cursorAt(s.book.Position()) }
-
-func (s *session) cursorAt(position uint64) string { return recovery.CursorOf(s.book, position) }
-
-// Rules implements queueing.Session.
 func (s *session) Rules() queueing.Rules {
 	c := s.config()
 	return queueing.Rules{Config: c.Queue, Preemption: c.Preemption, Priorities: c.PriorityLimits, Headroom: c.Headroom}
 }
 
-// Weights implements decider.Session.
-func (s *session) Weights() decision.Weights { return s.config().Weights }
-
-// Headroom implements decider.Session.
-func (s *session) Headroom() int { return s.config().Headroom }
-
-// StaleThreshold implements clusters.Session.
-func (s *session) StaleThreshold() time.Duration { return s.config().StaleThreshold }
-
-// NotePhase implements clusters.Session.
+// NotePhase says that the phase of a cluster has changed.
 func (s *session) NotePhase(clusterID string, phase term.ClusterPhase) {
-	s.closeAbandoned(clusterID)
+	s.CloseAbandoned(clusterID)
 	if phase != term.Active {
 		s.NoteSilence(clusterID)
 	}
@@ -72,4 +57,13 @@ func (s *session) NotePhase(clusterID string, phase term.ClusterPhase) {
 func (s *session) IsDenied(c *ledger.Cluster) bool {
 	policy := s.config().Access
 	return policy.Denied(c.ClusterID) || c.Agent && policy.Check(c.ClusterID) != nil
+}
+
+// CheckRequester returns an error for a denied requester. A requester without an agent needs no
+// approval, because it need not be a cluster.
+func (s *session) CheckRequester(id string) error {
+	if policy := s.config().Access; policy.Denied(id) || s.book.HasAgent(id) {
+		return policy.Check(id)
+	}
+	return nil
 }

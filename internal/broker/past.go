@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 )
 
@@ -29,7 +30,7 @@ type Past struct {
 
 // NewPast replays a journal up to the last record of recovery. at is the time for which the state
 // is shown. readConfig reads a recorded configuration, see specs.ReadDocument.
-func NewPast(recovery journal.Recovery, at time.Time, readConfig func(json.RawMessage) (Config, error)) (*Past, error) {
+func NewPast(recovery journal.Recovery, at time.Time, readConfig func(json.RawMessage) (settings.Config, error)) (*Past, error) {
 	replayed, err := replay.Read(recovery)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -42,7 +43,7 @@ func textOf(t *testing.T, s seen) string {
 	return string(text)
 }
 
-func noConfig(json.RawMessage) (Config, error) { return DefaultConfig(), nil }
+func noConfig(json.RawMessage) (settings.Config, error) { return settings.Default(), nil }
 
 // What the broker showed after each step of some reservations is compared with a replay of its
 // journal. The replay must write nothing.

@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -112,7 +113,7 @@ func TestSavingsAgainstBothBaselines(t *testing.T) {
 			f.advertise("milan", "2", "64Gi", priced("7", "EUR")) // no candidate, because it is too small
 			f.advertise("rome", "4", "8Gi")
 		}
-		f.set(func(c *Config) { c.Weights = decision.Weights{decision.Cost: 100} })
+		f.set(func(c *settings.Config) { c.Weights = decision.Weights{decision.Cost: 100} })
 		offers("0.2")
 		r := f.reserve("rome", "request-1", with(fourHours))
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
@@ -130,7 +131,7 @@ func TestSavingsAgainstBothBaselines(t *testing.T) {
 		// 4 cores for an hour: 0.8 EUR on paris, 2 EUR on oslo.
 		want := map[string]string{"broker_savings_total{baseline=dearest,currency=EUR,provider=paris,requester=rome}": "1.2"}
 		f.wantSeries(want, "broker_savings")
-		f.set(func(c *Config) {
+		f.set(func(c *settings.Config) {
 			c.Document = []byte(`{"accounts":{"listPrice":{"currency":"EUR","cpuCost":"0.35"}},"generation":1}`)
 		})
 		time.Sleep(time.Second) // until the journal has stored the configuration
@@ -166,7 +167,7 @@ func TestUseOfASilentProviderIsUnobserved(t *testing.T) {
 
 func TestRetentionOfPeriodsIsConfigured(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Accounts = archive.Retention{Days: 5, Months: 1}
 		f.SetConfig(context.Background(), config)
 		f.advertise("paris", "16", "64Gi", priced("0.2", "EUR"))

@@ -12,6 +12,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -19,9 +20,9 @@ import (
 )
 
 // set applies a changed default configuration while the broker runs.
-func (f *fleet) set(change func(*Config)) {
+func (f *fleet) set(change func(*settings.Config)) {
 	f.t.Helper()
-	c := DefaultConfig()
+	c := settings.Default()
 	change(&c)
 	f.SetConfig(f.t.Context(), c)
 }
@@ -47,13 +48,13 @@ func TestRatesTakeEffectWithTheNextDecision(t *testing.T) {
 		f.advertise("berlin", "16", "16Gi", priced("0.09", "EUR"))
 		f.advertise("oslo", "16", "16Gi", priced("0.10", "EUR"))
 		f.advertise("paris", "16", "16Gi", priced("0.09", "USD"))
-		f.set(func(c *Config) { c.Weights = decision.Weights{decision.Cost: 100} })
+		f.set(func(c *settings.Config) { c.Weights = decision.Weights{decision.Cost: 100} })
 		first := f.reserve("rome", "request-1", request("1", "1Gi"))
 		if got := candidate(t, first, "paris"); target(first) != "berlin" || got.Criteria["cost"] != "0.00" ||
 			!strings.Contains(got.Message, "priced in USD, for which there is no rate to EUR") {
 			t.Errorf("without rates %s, and of paris %+v", target(first), got)
 		}
-		f.set(func(c *Config) {
+		f.set(func(c *settings.Config) {
 			c.Weights = decision.Weights{decision.Cost: 100}
 			c.Rates = decision.Rates{Date: "2026-11-20", Base: "EUR", Per: map[string]decision.Price{"USD": 1_250_000_000}}
 		})
@@ -68,21 +69,21 @@ func TestRatesTakeEffectWithTheNextDecision(t *testing.T) {
 func TestHeadroomIsNotPromised(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "10", "10Gi")
-		f.set(func(c *Config) { c.Headroom = 20 })
+		f.set(func(c *settings.Config) { c.Headroom = 20 })
 		f.wantRefusal("rome", "request-1", request("9", "1Gi"), fault.NoCandidate, "has 8 cpu free, 9 needed", "20 % of every cluster is kept free")
 		f.reserve("rome", "request-2", request("8", "1Gi"))
 		f.wantAvailable("paris", "2 9Gi")
 		waiter := f.reserve("rome", "request-3", waiting("2", "1Gi"))
 		f.wantPhases("Queued 1", waiter)
-		f.set(func(*Config) {})
+		f.set(func(*settings.Config) {})
 		f.wantPhases("Reserved paris", waiter)
 	})
 }
 
 func TestCeilingsOfOverSubscription(t *testing.T) {
 	twice := func(a *v1.Advertisement) { a.OverSubscription = map[string]string{"cpu": "2", "memory": "1"} }
-	ceiling := func(hundredths int64) func(*Config) {
-		return func(c *Config) { c.OverSubscription = quantity.Ratios{"cpu": hundredths} }
+	ceiling := func(hundredths int64) func(*settings.Config) {
+		return func(c *settings.Config) { c.OverSubscription = quantity.Ratios{"cpu": hundredths} }
 	}
 	score := func(f *fleet) string {
 		view, err := f.Cluster(f.t.Context(), "paris")
@@ -126,7 +127,7 @@ func TestCeilingsOfOverSubscription(t *testing.T) {
 func TestPodShapesAreNotOverSubscribed(t *testing.T) {
 	pods := &v1.ReservationRequest{PodShapes: []v1.PodShape{{Count: 3, Resources: v1.Amounts{"cpu": "4", "memory": "1Gi"}}}}
 	inFleet(t, func(f *fleet) {
-		f.set(func(c *Config) { c.OverSubscription = quantity.Ratios{"cpu": 200} })
+		f.set(func(c *settings.Config) { c.OverSubscription = quantity.Ratios{"cpu": 200} })
 		f.advertise("paris", "8", "16Gi", nodes(v1.NodeShape{Count: 2, Free: v1.Amounts{"cpu": "4", "memory": "8Gi"}}),
 			func(a *v1.Advertisement) { a.OverSubscription = map[string]string{"cpu": "2"} })
 		f.wantRefusal("rome", "request-1", pods, fault.NoCandidate)
@@ -213,7 +214,9 @@ func TestCandidatesVisibleToRequesters(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("berlin", "8", "8Gi", priced("0.1", "EUR"))
 				f.advertise("paris", "16", "16Gi", priced("0.2", "EUR"))
-				f.set(func(c *Config) { c.Visibility, c.Weights = tc.visibility, decision.Weights{decision.Cost: 100} })
+				f.set(func(c *settings.Config) {
+					c.Visibility, c.Weights = tc.visibility, decision.Weights{decision.Cost: 100}
+				})
 				r := f.reserve("rome", "request-1", request("8", "1Gi"))
 				var got, refused []string
 				for _, c := range r.Candidates {

@@ -15,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -24,8 +25,8 @@ import (
 const grace = time.Minute
 
 // preempting returns a configuration in which lower priorities make room.
-func preempting(change ...func(*Config)) Config {
-	c := DefaultConfig()
+func preempting(change ...func(*settings.Config)) settings.Config {
+	c := settings.Default()
 	c.Preemption = queueing.PreemptionConfig{LowerPriority: true, Grace: grace}
 	for _, edit := range change {
 		edit(&c)
@@ -80,19 +81,19 @@ func (f *fleet) wantNotice(want string, all map[string]*v1.Reservation) {
 
 func TestVictimsOfPreemption(t *testing.T) {
 	tests := map[string]struct {
-		config  Config
+		config  settings.Config
 		holders map[string]*v1.ReservationRequest // by name; they reserve in the order of their names
 		asks    *v1.ReservationRequest
 		want    string
 	}{
 		"nobody unless it is switched on": {
-			config: DefaultConfig(), holders: map[string]*v1.ReservationRequest{"a": asked("8")}, asks: waiting("8", "1Gi", priority(10)),
+			config: settings.Default(), holders: map[string]*v1.ReservationRequest{"a": asked("8")}, asks: waiting("8", "1Gi", priority(10)),
 		},
 		"nobody of the same priority": {
 			config: preempting(), holders: map[string]*v1.ReservationRequest{"a": asked("8", priority(10))}, asks: waiting("8", "1Gi", priority(10)),
 		},
 		"nobody where a limit makes the priorities the same": {
-			config:  preempting(func(c *Config) { c.PriorityLimits.Of = map[string]int32{"rome": 5} }),
+			config:  preempting(func(c *settings.Config) { c.PriorityLimits.Of = map[string]int32{"rome": 5} }),
 			holders: map[string]*v1.ReservationRequest{"a": asked("8", priority(5))}, asks: waiting("8", "1Gi", priority(10)),
 		},
 		"nobody where all of them are not enough": {
@@ -310,12 +311,12 @@ func TestNoticeIsWithdrawn(t *testing.T) {
 func TestVictimsAreFoundLater(t *testing.T) {
 	var equal *v1.Reservation
 	tests := map[string]struct {
-		config  Config
+		config  settings.Config
 		before  func(f *fleet)
 		happens func(f *fleet)
 	}{
 		"when it is switched on": {
-			config:  DefaultConfig(),
+			config:  settings.Default(),
 			before:  func(f *fleet) { f.reserve("berlin", "a", asked("4", on("paris"))) },
 			happens: func(f *fleet) { f.SetConfig(context.Background(), preempting()) },
 		},
@@ -323,14 +324,14 @@ func TestVictimsAreFoundLater(t *testing.T) {
 			config: preempting(),
 			before: func(f *fleet) { f.reserve("berlin", "a", asked("4", on("paris"), priority(50))) },
 			happens: func(f *fleet) {
-				f.SetConfig(context.Background(), preempting(func(c *Config) { c.PriorityLimits.Of = map[string]int32{"berlin": 1} }))
+				f.SetConfig(context.Background(), preempting(func(c *settings.Config) { c.PriorityLimits.Of = map[string]int32{"berlin": 1} }))
 			},
 		},
 		"when a cluster is admitted": {
 			config: preempting(),
 			before: func(f *fleet) {
 				f.reserve("berlin", "a", asked("4", on("paris")))
-				f.SetConfig(context.Background(), preempting(func(c *Config) {
+				f.SetConfig(context.Background(), preempting(func(c *settings.Config) {
 					c.Access = access.PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"paris"}})
 				}))
 			},
@@ -374,7 +375,7 @@ func TestVictimsAreFoundLater(t *testing.T) {
 		"after a crash": {
 			config: preempting(),
 			before: func(f *fleet) {
-				f.SetConfig(context.Background(), DefaultConfig())
+				f.SetConfig(context.Background(), settings.Default())
 				f.reserve("berlin", "a", asked("4", on("paris")))
 			},
 			happens: func(f *fleet) {
@@ -549,12 +550,12 @@ func TestDeniedClusterIsNotServed(t *testing.T) {
 		f.advertise("paris", "4", "8Gi")
 		holder := f.reserve("berlin", "a", asked("4"))
 		r := f.reserve("rome", "request", waiting("4", "1Gi"))
-		denied := DefaultConfig()
+		denied := settings.Default()
 		denied.Access = access.PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"rome"}})
 		f.SetConfig(context.Background(), denied)
 		f.giveBack(holder)
 		f.wantPhases("Queued 1", r)
-		f.SetConfig(context.Background(), DefaultConfig())
+		f.SetConfig(context.Background(), settings.Default())
 		f.wantPhases("Reserved paris", r)
 		if diff := cmp.Diff("0 7Gi", f.available("paris")); diff != "" {
 			t.Errorf("free of paris (-want +got):\n%s", diff)

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -15,7 +16,7 @@ import (
 // capacity, and queues another request. It measures until the journal, in memory, has stored both.
 func BenchmarkQueue(b *testing.B) {
 	const waiters = 10_000
-	config := DefaultConfig()
+	config := settings.Default()
 	config.Queue.MaxLength = waiters + 1
 	config.Budget.Reservations, config.Budget.Waiting, config.Budget.JournalPerHour = 2*waiters, waiters+1, unlimited
 	ctx, broker := b.Context(), serving(b, config)

@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -173,7 +174,7 @@ func TestQueueNewsReachTheRequester(t *testing.T) {
 
 func TestWaitingRequestsAreServedInOrder(t *testing.T) {
 	tests := map[string]struct {
-		config func(*Config)
+		config func(*settings.Config)
 		waits  []*v1.ReservationRequest
 		want   string // once 4 CPUs are free
 	}{
@@ -186,7 +187,7 @@ func TestWaitingRequestsAreServedInOrder(t *testing.T) {
 			want:  "Queued 1, Reserved paris",
 		},
 		"the first one where the limit makes both the same": {
-			config: func(c *Config) { c.PriorityLimits.Of = map[string]int32{"rome": 5} },
+			config: func(c *settings.Config) { c.PriorityLimits.Of = map[string]int32{"rome": 5} },
 			waits:  []*v1.ReservationRequest{waiting("3", "1Gi", priority(5)), waiting("3", "1Gi", priority(10))},
 			want:   "Reserved paris, Queued 1",
 		},
@@ -208,7 +209,7 @@ func TestWaitingRequestsAreServedInOrder(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
-				config := DefaultConfig()
+				config := settings.Default()
 				if test.config != nil {
 					test.config(&config)
 				}
@@ -240,11 +241,11 @@ func TestNewCapacityServesQueue(t *testing.T) {
 			f.advertise("berlin", "8", "8Gi")
 		},
 		"a cluster is admitted": func(f *fleet) {
-			config := DefaultConfig()
+			config := settings.Default()
 			config.Access = access.PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"berlin"}})
 			f.SetConfig(context.Background(), config)
 			f.advertise("berlin", "8", "8Gi")
-			f.SetConfig(context.Background(), DefaultConfig())
+			f.SetConfig(context.Background(), settings.Default())
 		},
 	}
 	for name, happens := range tests {
@@ -281,12 +282,12 @@ func TestFreedClustersAreOfferedInQueueOrder(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi")
 		f.advertise("berlin", "5", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1"} })
-		f.set(func(c *Config) {
+		f.set(func(c *settings.Config) {
 			c.Access = access.PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"paris", "berlin"}})
 		})
 		first := f.reserve("rome", "request-1", waiting("4", "1Gi", on("paris")))
 		second := f.reserve("rome", "request-2", waiting("3", "1Gi"))
-		f.set(func(c *Config) { c.Access = DefaultConfig().Access })
+		f.set(func(c *settings.Config) { c.Access = settings.Default().Access })
 		f.wantPhases("Reserved paris, Reserved berlin", first, second)
 	})
 }
@@ -329,7 +330,7 @@ func TestLeavingTheQueue(t *testing.T) {
 
 func TestQueueIsBounded(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Queue.MaxLength = 1
 		f.SetConfig(context.Background(), config)
 		f.advertise("paris", "1", "1Gi")

@@ -2,13 +2,12 @@ package broker
 
 import (
 	"context"
-	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/quotes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // RequestQuote implements the server's Broker. It chooses a provider as RequestReservation does,
@@ -47,7 +46,7 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 		if known, err := s.Quotes.Release(clusterID, nameOrKey); known || err != nil {
 			return err
 		}
-		return faultOf(s.Accounts.CloseKey(clusterID, quotes.Key(nameOrKey), ledger.UserOf(clusterID, "")))
+		return term.FaultOf(s.Accounts.CloseKey(clusterID, quotes.Key(nameOrKey), ledger.UserOf(clusterID, "")))
 	})
 }
 
@@ -97,15 +96,6 @@ func (s *session) IsShutOut(requester, provider string) bool {
 	_, cordoned := s.Drains.Find(provider)
 	return s.b.configured && (cordoned || s.CheckRequester(requester) != nil || s.IsDenied(s.book.Cluster(provider)))
 }
-
-// LongestHold implements quotes.Session.
-func (s *session) LongestHold() time.Duration { return s.config().Bounds.QuoteHold }
-
-// Visibility implements quotes.Session.
-func (s *session) Visibility() visibility.Visibility { return s.config().Visibility }
-
-// RatesDate implements quotes.Session.
-func (s *session) RatesDate() string { return s.config().Rates.Date }
 
 // NoteHold implements quotes.Session.
 func (s *session) NoteHold(held *ledger.Quote) {

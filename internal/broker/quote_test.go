@@ -9,6 +9,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -66,7 +67,7 @@ func TestQuoteNamesPricesAndReasons(t *testing.T) {
 		})
 		f.advertise("paris", "8", "8Gi", priced("0.2", "EUR"))
 		f.advertise("berlin", "1", "1Gi", priced("0.01", "EUR"))
-		f.set(func(c *Config) {
+		f.set(func(c *settings.Config) {
 			c.Weights = decision.Weights{decision.Cost: 100}
 			c.Rates = decision.Rates{Date: "2026-11-20", Base: "EUR", Per: map[string]decision.Price{"USD": 1_250_000_000}}
 		})
@@ -88,7 +89,7 @@ func TestQuoteNamesPricesAndReasons(t *testing.T) {
 		if c := quote.Candidates[2]; c.ClusterID != "berlin" || c.Reason != "InsufficientResource" || !strings.Contains(c.Message, "has 1 cpu free") {
 			t.Errorf("the third is %+v", c)
 		}
-		f.set(func(c *Config) { c.Visibility.HidePrices = true })
+		f.set(func(c *settings.Config) { c.Visibility.HidePrices = true })
 		if c := f.quote(request("4", "1Gi")).Candidates[1]; c.PricePerHour != "" || c.PriceTotal != "" {
 			t.Errorf("of another it shows %+v", c)
 		}
@@ -145,7 +146,7 @@ func TestQuoteWarnsOfLikelyMistakes(t *testing.T) {
 					v1.NodeShape{Count: 1, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}},
 					v1.NodeShape{Count: 2, Free: v1.Amounts{"cpu": "2", "memory": "8Gi"}, NodeLabels: v1.Labels{"kubernetes.io/arch": "arm64"}},
 				))
-				f.set(func(c *Config) { c.Visibility.Candidates = tc.shown })
+				f.set(func(c *settings.Config) { c.Visibility.Candidates = tc.shown })
 				if diff := cmp.Diff(tc.want, f.quote(tc.request).Warnings); diff != "" {
 					t.Errorf("warnings (-want +got):\n%s", diff)
 				}

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/quotes"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -295,12 +296,12 @@ func TestQuotesOfDeniedClustersEnd(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("paris", "4", "8Gi")
 				quote := f.hold("rome", "quote-01", held(60, request("4", "1Gi")))
-				f.set(func(c *Config) {
+				f.set(func(c *settings.Config) {
 					c.Access = access.PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{id}})
 				})
 				synctest.Wait()
 				f.wantAvailable("paris", "4 8Gi")
-				f.SetConfig(context.Background(), DefaultConfig())
+				f.SetConfig(context.Background(), settings.Default())
 				f.wantRefusal("rome", "request-1", taking(quote, request("4", "1Gi")), fault.Released)
 			})
 		})

@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -15,7 +16,7 @@ import (
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *unsignedAnswer
 	err := b.commitPlan(ctx, func(s *session) error {
-		r, _ := s.findReservation(clusterID, nameOrKey)
+		r, _ := s.FindReservation(clusterID, nameOrKey)
 		if r == nil {
 			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
 		}
@@ -25,7 +26,7 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 	if err != nil {
 		return nil, err
 	}
-	return b.signAnswer(answer), nil
+	return answer.sign(), nil
 }
 
 // ReleaseReservation implements the server's Broker. If there is no such reservation, it returns
@@ -36,12 +37,12 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, u
 	}
 	var answer *unsignedAnswer
 	err := b.commitPlanFor(ctx, clusterID, func(s *session) error {
-		r, shut := s.findReservation(clusterID, nameOrKey)
+		r, shut := s.FindReservation(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
 				return nil
 			}
-			return faultOf(s.Accounts.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
+			return term.FaultOf(s.Accounts.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
@@ -56,24 +57,5 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, u
 		return nil, err
 	}
 	failpoint.Hit(failpoint.BrokerReleased)
-	return b.signAnswer(answer), nil
-}
-
-// EndReservation ends a reservation that its requester no longer wants, or that an
-// administrator ends instead. It does nothing if the reservation has ended.
-func (s *session) EndReservation(r *ledger.Reservation, by ledger.Actor, message string) error {
-	if r.EndReason != "" {
-		return nil
-	}
-	s.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message, "by", by.String())
-	return s.Record(ledger.Event{By: by, Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
-}
-
-// findReservation returns a reservation by its name, or by the key that the cluster gave it, and
-// whether that key is closed. It does not return reservations in which the cluster takes no part.
-func (s *session) findReservation(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
-	if r := s.book.Reservation(nameOrKey); r != nil && r.Involves(clusterID) {
-		return r, false
-	}
-	return s.book.ByKey(clusterID, nameOrKey)
+	return answer.sign(), nil
 }

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 )
 
 func (f *fleet) recordOf(id string) (reputation.Record, string) {
@@ -27,7 +28,7 @@ func (f *fleet) recordOf(id string) (reputation.Record, string) {
 // takeover.
 func TestPromisesKeptAndBroken(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		config := DefaultConfig()
+		config := settings.Default()
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "16", "64Gi")
 		f.advertise("berlin", "8", "16Gi", busy)

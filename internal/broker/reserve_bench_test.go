@@ -14,6 +14,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -22,7 +23,7 @@ import (
 const unlimited = 1 << 50
 
 // serving runs a broker in real time with an empty journal until the benchmark ends.
-func serving(b *testing.B, config Config) *Broker {
+func serving(b *testing.B, config settings.Config) *Broker {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	broker, done, begun := New(Options{Store: journaltest.NewServer().Client(), Log: logr.Discard(), Now: time.Now}), make(chan struct{}), make(chan struct{})
@@ -42,8 +43,8 @@ func serving(b *testing.B, config Config) *Broker {
 func BenchmarkReserve(b *testing.B) { reserveRepeatedly(b, serving(b, withoutBudget())) }
 
 // withoutBudget returns a configuration in which one member may reserve without end.
-func withoutBudget() Config {
-	config := DefaultConfig()
+func withoutBudget() settings.Config {
+	config := settings.Default()
 	config.Budget.JournalPerHour, config.Budget.Reservations = unlimited, math.MaxInt32
 	return config
 }

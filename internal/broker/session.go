@@ -3,7 +3,6 @@ package broker
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/clusters"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/deadlines"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decider"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
@@ -28,6 +28,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/quotes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reservations"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/traces"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
@@ -35,13 +37,12 @@ import (
 
 // session is the broker's state in memory for one term, which lasts from opening the journal until
 // the first failure. It consists of the book, the market and the journal, and records events. Its
-// components compute all other state from the book and observe events to keep it up to date.
+// parts compute all other state from the book and observe events to keep it up to date.
 // Broker.mu guards all of it.
 type session struct {
 	b   *Broker
 	log logr.Logger
-	// whole is the ledger together with the accounts of what reservations cost; book is the ledger
-	// in it.
+	// whole is the ledger with the accounts of what reservations cost, book the ledger in it.
 	whole   *replay.Book
 	book    *ledger.State
 	market  *decision.Market
@@ -54,9 +55,9 @@ type session struct {
 	// contains. They keep state up to date that is computed from reservations.
 	changeObservers []func(*ledger.Reservation)
 
-	// Agenda is the work that parts leave for each other. serving prevents serveWaiting from calling
-	// itself through its own grants. expirers carry out the steps that belong to neither a cluster nor
-	// a reservation, by the prefix of their names; id is the rest of the name.
+	// Agenda is the work that parts leave for each other. serving prevents ServeWaiting from calling
+	// itself. expirers carry out the due steps of parts other than clusters and deadlines, by the prefix of
+	// their names; id is the rest of the name.
 	agenda.Agenda
 	serving  bool
 	expirers map[string]func(id string)
@@ -66,6 +67,7 @@ type session struct {
 	*archive.Archive
 	*clusters.Clusters
 	*decider.Decider
+	*deadlines.Deadlines
 	*drains.Drains
 	*excess.Excesses
 	*healing.Healing
@@ -75,19 +77,18 @@ type session struct {
 	*news.News
 	*quotes.Quotes
 	*recovery.Recovery
+	*reservations.Reservations
 	*views.Views
 	*queueing.Queue
 
-	// newest is the time of the last event that was replayed after the checkpoint; zero if there was
-	// none.
+	// newest is the time of the last event after the checkpoint, zero if there was none.
 	newest time.Time
 	// durable is a position up to which all events are known to be stored. It may be read without
 	// Broker.mu.
 	durable atomic.Uint64
 	// last is the last commit of this term, nil before the first one.
 	last *journal.Commit
-	// began is when the term began. Deadlines that agents must meet count from this time at the
-	// earliest, because agents could not reach the broker before.
+	// began is when the term began, see term.Term.
 	began time.Time
 }
 
@@ -99,6 +100,8 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.News = news.New(s.book)
 	s.Decider = decider.New(s, s.market)
 	s.Drains = drains.New(s)
+	s.Deadlines = deadlines.New(s)
+	s.Reservations = reservations.New(s, s.market, b.opts.Random)
 	s.Idles = idle.New(s)
 	s.Excesses = excess.New(s)
 	s.Accounts = budget.New(s)
@@ -134,7 +137,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	return s
 }
 
-// start makes the components derive their state from the book, which has been replayed. Then it
+// start makes the parts derive their state from the book, which has been replayed. Then it
 // serves the waiting requests that can be served now.
 func (s *session) start() {
 	s.began = s.Now()
@@ -146,10 +149,10 @@ func (s *session) start() {
 	if s.b.configured {
 		s.recordConfiguration()
 	}
-	s.serveWaiting()
+	s.ServeWaiting()
 }
 
-// derive makes the components compute their state from the book. It records nothing.
+// derive makes the parts compute their state from the book. It records nothing.
 func (s *session) derive() {
 	s.market.SetRates(s.config().Rates)
 	s.StartFromBook()
@@ -175,14 +178,8 @@ func (s *session) noteDurable(position uint64) {
 	}
 }
 
-// Timeouts returns how long the broker waits for agents.
-func (s *session) Timeouts() *term.Timeouts { return &s.config().Timeouts }
-
 // config returns the current configuration. Callers must not change it.
-func (s *session) config() *Config { return &s.b.config }
-
-// Now implements term.Term.
-func (s *session) Now() time.Time { return s.b.opts.Now().UTC() }
+func (s *session) config() *settings.Config { return &s.b.config }
 
 // Record checks an event, queues it for the journal, applies it to the book and notifies the
 // observers. The event is durable once the commit in s.last has succeeded.
@@ -210,45 +207,10 @@ func (s *session) Record(e ledger.Event) error {
 		return errUnavailable()
 	}
 	s.last = commit
-	before := s.book.Reservation(e.Reservation())
-	applied := term.Event{Event: &e, Size: len(data), Victims: s.book.Victims(before), Forgotten: s.forgottenBy(&e), Prior: term.PriorOf(before, e.Change)}
-	s.whole.ApplyEvent(checked, &e, commit.Position())
-	applied.Changed = s.book.Reservation(e.Reservation())
-	applied.IsNew = before == nil && applied.Changed != nil
-	applied.Victims = append(applied.Victims, s.book.Victims(applied.Changed)...)
-	if _, several := e.Change.(*ledger.ForgetCluster); several {
-		applied.Several = s.changedNow()
-	}
+	applied := term.EventOn(s.book, &e, len(data), func() { s.whole.ApplyEvent(checked, &e, commit.Position()) })
 	for _, o := range s.observers {
 		o(applied)
 	}
 	s.refreshOutdated()
 	return nil
-}
-
-// forgottenBy returns the reservations that the book will forget when it applies the event.
-func (s *session) forgottenBy(e *ledger.Event) []*ledger.Reservation {
-	forget, ok := e.Change.(*ledger.Forget)
-	if !ok {
-		return nil
-	}
-	var out []*ledger.Reservation
-	for _, name := range forget.Names {
-		if r := s.book.Reservation(name); r != nil {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// changedNow returns the reservations that the last event has changed, sorted by name.
-func (s *session) changedNow() []*ledger.Reservation {
-	var out []*ledger.Reservation
-	s.book.Reservations(func(r *ledger.Reservation) {
-		if r.Changed == s.book.Position() {
-			out = append(out, r)
-		}
-	})
-	slices.SortFunc(out, func(a, b *ledger.Reservation) int { return strings.Compare(a.Name, b.Name) })
-	return out
 }

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -33,7 +34,7 @@ func BenchmarkTakeover(b *testing.B) {
 		runtest.Check(b, err)
 		ctx, cancel := context.WithCancel(b.Context())
 		broker, done := New(Options{Store: store, Log: logr.Discard(), Now: time.Now}), make(chan struct{})
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Budget.JournalPerHour = unlimited
 		broker.SetConfig(ctx, config)
 		begun := make(chan struct{})

@@ -11,6 +11,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -85,7 +86,7 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 				})
 				if tc.request.Constraints == nil || tc.request.Constraints.MaxPrice == nil {
 					// Cases without a highest price decide by availability alone.
-					c := DefaultConfig()
+					c := settings.Default()
 					c.Weights = map[string]int{"availability": 100}
 					f.SetConfig(f.t.Context(), c)
 				}

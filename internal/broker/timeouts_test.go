@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -17,11 +18,11 @@ const (
 	staleAfter     = 3 * advertiseEvery
 )
 
-var limits = DefaultTimeouts().Placement
+var limits = settings.DefaultTimeouts().Placement
 
 // setTimeouts changes the timeouts of the fleet's broker.
 func (f *fleet) setTimeouts(change func(*term.Timeouts)) {
-	config := DefaultConfig()
+	config := settings.Default()
 	change(&config.Timeouts)
 	f.SetConfig(context.Background(), config)
 }

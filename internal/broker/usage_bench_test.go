@@ -10,13 +10,14 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 )
 
 // BenchmarkLargestAdvertisement measures the largest possible advertisement, with other
 // placements each time. All other calls wait that long.
 func BenchmarkLargestAdvertisement(b *testing.B) {
 	broker := New(Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
-	c := DefaultConfig()
+	c := settings.Default()
 	c.Budget.JournalPerHour = unlimited
 	broker.SetConfig(b.Context(), c)
 	ctx, stop := context.WithCancel(b.Context())

@@ -20,6 +20,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/whatif"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -104,7 +106,7 @@ func (f *fleet) live(all []member, began time.Time, d time.Duration, more map[st
 
 // momentsOf returns a course in the form in which live returns it: of several states that begin at
 // the same time, only the last.
-func momentsOf(c *Course, began time.Time) []moment {
+func momentsOf(c *whatif.Course, began time.Time) []moment {
 	var out []moment
 	for _, s := range c.Steps {
 		state := "on " + s.Provider
@@ -203,7 +205,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		for seed := range uint64(10) {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				inFleet(t, func(f *fleet) {
-					f.set(func(c *Config) {
+					f.set(func(c *settings.Config) {
 						c.Preemption = queueing.PreemptionConfig{LowerPriority: seed%2 == 0, Grace: time.Minute}
 					})
 					all := f.populate(rand.New(rand.NewPCG(seed, 0)))
@@ -243,7 +245,7 @@ func TestPlanNamesOnlyWhatItChanges(t *testing.T) {
 		for _, w := range []*WhatIf{without, with} {
 			runtest.Check(t, w.Run())
 		}
-		affected := without.AffectedBy(with)
+		affected := without.AffectedBy(with.Simulation)
 		if len(affected) != 1 || affected[0].With.Reservation != moves.Name {
 			t.Fatalf("affected is %+v, want only %s and not %s", affected, moves.Name, stays.Name)
 		}
@@ -301,7 +303,7 @@ func BenchmarkPlanDrain(b *testing.B) {
 		b.StartTimer()
 		var copies []*WhatIf
 		for _, book := range books {
-			w, err := NewWhatIf(book, DefaultConfig(), machineBegins.Add(time.Hour), 10*time.Minute, nil)
+			w, err := NewWhatIf(book, settings.Default(), machineBegins.Add(time.Hour), 10*time.Minute, nil)
 			if err == nil && len(copies) > 0 {
 				err = w.Drain("paris", drains.Drain{Notice: 10 * time.Minute})
 			}
@@ -311,7 +313,7 @@ func BenchmarkPlanDrain(b *testing.B) {
 			runtest.Check(b, err)
 			copies = append(copies, w)
 		}
-		moved := copies[0].AffectedBy(copies[1])
+		moved := copies[0].AffectedBy(copies[1].Simulation)
 		if len(moved) != 1000 || moved[0].With.Steps[1].Provider == "" {
 			b.Fatalf("%d: %+v", len(moved), moved[0].With)
 		}

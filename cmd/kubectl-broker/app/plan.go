@@ -18,8 +18,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/whatif"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -315,7 +317,7 @@ func (o *planOptions) copyBook(recovery journal.Recovery, now time.Time, silent 
 	if err != nil {
 		return nil, err
 	}
-	config := broker.DefaultConfig()
+	config := settings.Default()
 	if document := book.State.Configuration().Document; document != nil {
 		if config, err = specs.ReadDocument(document); err != nil {
 			return nil, err
@@ -350,7 +352,7 @@ func showPlan(without, with *broker.WhatIf, requests []asked, home string) *view
 		Affected: []view.PlannedReservation{}, Without: showTotals(without.Totals()), With: showTotals(with.Totals()),
 		Assumptions: []string{"agents do their part at once, and what is free on clusters' nodes stays as it is", "nobody asks for anything else, and nothing is released before its end"},
 	}
-	for _, a := range without.AffectedBy(with) {
+	for _, a := range without.AffectedBy(with.Simulation) {
 		r := view.PlannedReservation{
 			Ref:         view.Ref{Kind: "Reservation", Namespace: home, Name: a.With.Reservation},
 			Reservation: a.With.Reservation, Requester: a.With.Requester, Resources: a.With.Amounts.ToResourceList(),
@@ -372,7 +374,7 @@ func showPlan(without, with *broker.WhatIf, requests []asked, home string) *view
 	return plan
 }
 
-func showSteps(c *broker.Course) []view.PlannedStep {
+func showSteps(c *whatif.Course) []view.PlannedStep {
 	var out []view.PlannedStep
 	for i := range c.Steps {
 		s := &c.Steps[i]
@@ -390,7 +392,7 @@ func showSteps(c *broker.Course) []view.PlannedStep {
 	return out
 }
 
-func showTotals(t broker.Totals) view.PlanTotals {
+func showTotals(t whatif.Totals) view.PlanTotals {
 	out := view.PlanTotals{Served: t.Served, Waiting: t.Waiting, Lendable: t.Lendable, Free: t.Free}
 	for currency, sum := range t.PerHour {
 		out.PerHour = append(out.PerHour, view.PlannedPrice{PerHour: sum.String(), Currency: currency})

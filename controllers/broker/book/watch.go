@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/feed"
 )
 
 // Watch maps entries of the broker's state, such as reservations, to the objects in which a
 // controller shows them.
 type Watch struct {
 	// Feed says when this replica begins to lead, and which entries change.
-	Feed *broker.Feed
+	Feed *feed.Feed
 	// Changed waits until entries have changed since its last call, and returns their names.
 	Changed func(context.Context) ([]string, error)
 	// ObjectOf returns the name of the object that shows an entry.

@@ -14,9 +14,9 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
@@ -27,7 +27,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	obj := &brokerv1alpha1.BrokerConfig{}
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.applySpec(ctx, broker.DefaultConfig(), &brokerv1alpha1.BrokerConfig{})
+		return ctrl.Result{}, r.applySpec(ctx, settings.Default(), &brokerv1alpha1.BrokerConfig{})
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -71,14 +71,14 @@ func (r *Reconciler) keepUsableConfig(ctx context.Context, obj *brokerv1alpha1.B
 	usable := &brokerv1alpha1.BrokerConfig{ObjectMeta: obj.ObjectMeta, Spec: brokerv1alpha1.BrokerConfigSpec{
 		Admission: obj.Spec.Admission, ApprovedClusters: obj.Spec.ApprovedClusters, DeniedClusters: obj.Spec.DeniedClusters, RateLimits: obj.Spec.RateLimits,
 	}}
-	config := broker.DefaultConfig()
+	config := settings.Default()
 	config.Access = access.PolicyOf(&obj.Spec)
 	return "its access lists are in force, everything else has its default", r.applySpec(ctx, config, usable)
 }
 
 // applySpec gives a configuration to the broker, together with the encoded spec and its author, which the journal
 // records.
-func (r *Reconciler) applySpec(ctx context.Context, config broker.Config, obj *brokerv1alpha1.BrokerConfig) error {
+func (r *Reconciler) applySpec(ctx context.Context, config settings.Config, obj *brokerv1alpha1.BrokerConfig) error {
 	document, err := specs.Document(&obj.Spec, obj.Generation)
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -163,7 +164,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	b := broker.New(broker.Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
-	b.SetConfig(t.Context(), broker.DefaultConfig())
+	b.SetConfig(t.Context(), settings.Default())
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -22,6 +22,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -93,7 +94,7 @@ func holding(t *testing.T, uid types.UID) client.Client {
 func lending(t *testing.T) *broker.Broker {
 	t.Helper()
 	b := broker.New(broker.Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
-	b.SetConfig(t.Context(), broker.DefaultConfig())
+	b.SetConfig(t.Context(), settings.Default())
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -28,6 +28,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -228,7 +229,7 @@ type siteNode struct {
 
 func newReplay(t *testing.T, nodes []traceNode, clusters int, spreads bool) *replay {
 	b := broker.New(broker.Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
-	config := broker.DefaultConfig()
+	config := settings.Default()
 	config.Queue.MaxLength = 0
 	b.SetConfig(t.Context(), config)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -21,23 +21,19 @@ const Due = "cluster/"
 // Session is what the clusters need of the broker's session.
 type Session interface {
 	term.Term
-	// Timeouts says how long an agent may be silent, StaleThreshold after which time its cluster is
-	// Inactive.
 	Timeouts() *term.Timeouts
 	StaleThreshold() time.Duration
-	// IsDenied reports whether the administrator's lists exclude a cluster.
 	IsDenied(c *ledger.Cluster) bool
 	// Cordon says why the administrator excludes a cluster from new reservations, "" if not.
 	Cordon(clusterID string) string
-	// IsBlocked reports whether nothing is granted on a cluster before it announces its holdings, and
-	// IsUnseen whether nothing is granted before ListenUntil, because it may know of lost events.
+	// Nothing is granted on a cluster that IsBlocked until it announces its holdings, or that IsUnseen
+	// until ListenUntil.
 	IsBlocked(clusterID string) bool
 	IsUnseen(c *ledger.Cluster) bool
 	ListenUntil() time.Time
-	// OpenCapacity returns the capacity of a cluster that any request may use.
+	// OpenCapacity is the capacity of a cluster that any request may use. AwaitsOffer reports whether a new
+	// offer may let a waiting request fit.
 	OpenCapacity(c *ledger.Cluster) quantity.Amounts
-	// AwaitsOffer reports whether a new offer may let a waiting request fit. before is the capacity that
-	// was not promised so far, and tainted is true if the cluster offers nodes with taints.
 	AwaitsOffer(o *ledger.Offer, before quantity.Amounts, tainted bool) bool
 	// NotePhase says that the phase of a cluster has changed.
 	NotePhase(clusterID string, phase term.ClusterPhase)

@@ -10,14 +10,20 @@ import (
 // IsOpen reports whether a cluster can get new reservations.
 func (cs *Clusters) IsOpen(clusterID string) bool { return cs.Presence(clusterID).Open }
 
+// PhaseOf says how recently a cluster was heard.
+func (cs *Clusters) PhaseOf(clusterID string) term.ClusterPhase { return cs.Presence(clusterID).Phase }
+
+// FetchedAt returns when a cluster first asked for its instructions in this term, zero if it has not.
+func (cs *Clusters) FetchedAt(clusterID string) time.Time { return cs.Presence(clusterID).Fetched }
+
 // IsSilent reports whether a cluster with an agent has been silent for too long to be granted anything.
 func (cs *Clusters) IsSilent(clusterID string) bool {
 	return cs.s.Book().HasAgent(clusterID) && cs.Presence(clusterID).Phase != term.Active
 }
 
-// phaseOf returns the phase of a cluster that was last heard at the given time. A cluster
+// phaseAfter returns the phase of a cluster that was last heard at the given time. A cluster
 // without an agent is always Active: its ClusterAdvertisement is valid until it is deleted.
-func (cs *Clusters) phaseOf(heard time.Time, agent bool) term.ClusterPhase {
+func (cs *Clusters) phaseAfter(heard time.Time, agent bool) term.ClusterPhase {
 	silent := cs.s.Now().Sub(heard)
 	switch {
 	case !agent:
@@ -34,7 +40,7 @@ func (cs *Clusters) phaseOf(heard time.Time, agent bool) term.ClusterPhase {
 // nextPhaseChange returns when the phase changes if the cluster stays silent, zero if the phase
 // does not change.
 func (cs *Clusters) nextPhaseChange(heard time.Time, agent bool) time.Time {
-	switch cs.phaseOf(heard, agent) {
+	switch cs.phaseAfter(heard, agent) {
 	case term.Inactive:
 		return time.Time{}
 	case term.Active:
@@ -53,7 +59,7 @@ func (cs *Clusters) nextPhaseChange(heard time.Time, agent bool) time.Time {
 // updates the cluster's pauses and reliability there, and schedules the next update.
 func (cs *Clusters) UpdateCluster(clusterID string) {
 	p, c := cs.Presence(clusterID), cs.s.Book().Cluster(clusterID)
-	phase := cs.phaseOf(p.Heard, c.Agent)
+	phase := cs.phaseAfter(p.Heard, c.Agent)
 	if phase != p.Phase {
 		p.Phase = phase
 		cs.s.PublishCluster(clusterID)
@@ -98,7 +104,7 @@ func (cs *Clusters) RecordSilence(clusterID string) {
 	if !c.Agent || p.denied || !c.LostSince.IsZero() || c.Placements() == 0 {
 		return
 	}
-	if cs.phaseOf(term.Later(p.Heard, p.admitted), c.Agent) == term.Active {
+	if cs.phaseAfter(term.Later(p.Heard, p.admitted), c.Agent) == term.Active {
 		return
 	}
 	cs.s.Log().Info("provider is silent, its reservations stay", "cluster", clusterID, "heard", p.Heard, "reservations", len(c.Reservations()))

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/accounts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -24,6 +25,26 @@ type Own struct {
 	Rows     []view.AccountRow
 	// Deleted names the periods whose rows are missing.
 	Deleted []string
+}
+
+// List converts the sums to the type of the REST API.
+func (o *Own) List() *v1.CostList {
+	out := &v1.CostList{From: o.From, To: o.To, Deleted: o.Deleted, Rows: make([]v1.CostRow, len(o.Rows))}
+	for i := range o.Rows {
+		r := &o.Rows[i]
+		row := v1.CostRow{
+			From: r.From, To: r.To, Tenant: r.Tenant, RequesterID: r.Requester, ProviderID: r.Provider,
+			Resource: string(r.Resource), Unit: view.HoursUnit(r.Resource), Currency: r.Currency,
+		}
+		if r.Currency != "" {
+			row.Cost = r.Money.Money().String()
+		}
+		if !r.Held.IsZero() {
+			row.Reserved, row.Used, row.Unobserved = view.HoursOf(r.Resource, r.Held).String(), view.HoursOf(r.Resource, r.Used).String(), view.HoursOf(r.Resource, r.Unobserved).String()
+		}
+		out.Rows[i] = row
+	}
+	return out
 }
 
 // ReadOwn adds up the accounts of one cluster, see replay.NewOwnAccounts, in ended hours. Where the cluster is the

@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
@@ -58,8 +59,8 @@ type Session interface {
 	TakingPart(clusterID string) iter.Seq[*ledger.Reservation]
 	// IsOpen reports whether a cluster can get new reservations.
 	IsOpen(clusterID string) bool
-	// ShowsClusters reports whether requesters may learn of clusters that do not serve them.
-	ShowsClusters() bool
+	// Visibility says whether requesters may learn of clusters that do not serve them.
+	Visibility() visibility.Visibility
 }
 
 // Links stores which requester can reach which provider, and asks agents to probe. It is not
@@ -245,7 +246,7 @@ func (l *Links) PeersToProbe(requester string) []v1.Peer {
 			out = l.addPeer(out, requester, id)
 		}
 	}
-	if !l.s.ShowsClusters() {
+	if !l.s.Visibility().ShowsAll() {
 		return out // the requester must not learn of other clusters
 	}
 	mine := l.of[requester]

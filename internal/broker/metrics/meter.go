@@ -10,6 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 )
 
@@ -196,8 +197,17 @@ func (m *Meter) noteEntered(phase ledger.Phase, requester string) {
 	c.Inc()
 }
 
-// CountDecision counts a new request with its result: Granted, Queued or Refused.
-func (m *Meter) CountDecision(result string) { m.decisions.countValue(result) }
+// CountDecision counts the result of a new request, unless no decision was made.
+func (m *Meter) CountDecision(r *ledger.Reservation, err error) {
+	switch {
+	case err == nil && r.Waiting != nil:
+		m.decisions.countValue(Queued)
+	case err == nil:
+		m.decisions.countValue(Granted)
+	case fault.ReasonOf(err) == fault.NoCandidate, fault.ReasonOf(err) == fault.QueueFull:
+		m.decisions.countValue(Refused)
+	}
+}
 
 // CountAdvertisement counts an advertisement with its result: Material, Unchanged, Repeated,
 // Overtaken or Refused.

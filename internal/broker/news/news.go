@@ -4,6 +4,7 @@ package news
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
@@ -79,6 +80,16 @@ func (ns *News) TakingPart(clusterID string) iter.Seq[*ledger.Reservation] {
 	return ns.logOf(clusterID).reservationsFrom(0, ns.book)
 }
 
+// ShareReservation reports whether two clusters take part in a reservation that is not over.
+func (ns *News) ShareReservation(a, b string) bool {
+	for r := range ns.TakingPart(a) {
+		if r.Involves(b) && r.Involves(a) && !r.Unclaimed && !r.Over() {
+			return true
+		}
+	}
+	return false
+}
+
 // Changed returns a channel that is closed when a reservation changes in which a cluster takes part.
 func (ns *News) Changed(clusterID string) <-chan struct{} { return ns.logOf(clusterID).changed }
 
@@ -122,4 +133,34 @@ func (n *newsLog) sweepOutdated(state *ledger.State) {
 	if full := cap(n.entries); len(n.entries) > full-full/4-1 {
 		n.entries = append(make([]newsEntry, 0, full+full/2+1), n.entries...)
 	}
+}
+
+// objectPlace is the place of a Reservation object.
+type objectPlace struct{ namespace, name string }
+
+// noteObject updates the reservations that a Reservation object requested and that have not ended. The
+// first key of byObject is the object, the second the reservation's name; the value is the object's UID.
+// An object that was deleted and created again has several reservations for a while.
+func (ns *News) noteObject(r *ledger.Reservation) {
+	if r.Object == nil {
+		return
+	}
+	place := objectPlace{r.Object.Namespace, r.Object.Name}
+	here := ns.byObject[place]
+	switch {
+	case r.EndReason != "":
+		if delete(here, r.Name); len(here) == 0 {
+			delete(ns.byObject, place)
+		}
+	case here == nil:
+		ns.byObject[place] = map[string]string{r.Name: r.Object.UID}
+	default:
+		here[r.Name] = r.Object.UID
+	}
+}
+
+// OfObject returns the reservations that an object of this name requested and that have not ended, as a
+// map from the name of the reservation to the UID of its object.
+func (ns *News) OfObject(namespace, name string) map[string]string {
+	return maps.Clone(ns.byObject[objectPlace{namespace, name}])
 }

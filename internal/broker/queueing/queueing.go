@@ -68,29 +68,22 @@ type Rules struct {
 type Session interface {
 	term.Term
 	Rules() Rules
-	// RefreshCluster says that the free capacity of a cluster must be computed again.
+	// RefreshCluster, StirCluster and IsFreed belong to the agenda.
 	RefreshCluster(clusterID string)
-	// StirCluster says that a waiting request may find victims on a cluster that were not there before.
 	StirCluster(clusterID string)
-	// IsFreed reports whether waiting requests have not been tried on a cluster since FreeCluster.
 	IsFreed(clusterID string) bool
 	// SettledAt returns until when nothing may be decided, because the journal may have lost events;
 	// zero if it may be decided now.
 	SettledAt() time.Time
-	// CheckRequester returns an error for a denied requester.
 	CheckRequester(clusterID string) error
 	// RecordPending records the pending offer of a cluster, and reports whether there was one.
 	RecordPending(clusterID string) (bool, error)
-	// NewDecisionRequest converts a request to the form that package decision reads.
-	NewDecisionRequest(q *requests.Request, tried ledger.Tried) *decision.Request
-	// PickBest returns the best provider, or the target if there is one, and whether it can serve the
+	// The decider. PickBest returns the target if there is one, and whether the provider can serve the
 	// request.
+	NewDecisionRequest(q *requests.Request, tried ledger.Tried) *decision.Request
 	PickBest(request *decision.Request, target string) (string, bool)
-	// Explain returns the decision for a provider with its reasons and its price.
 	Explain(request *decision.Request, q *requests.Request, provider string) *term.Decision
-	// ExplainRefusal returns the refusal of a request that no cluster can serve.
 	ExplainRefusal(request *decision.Request, q *requests.Request) *fault.Error
-	// ExplainRejections says why no candidate that the requester may see can serve the request.
 	ExplainRejections(q *requests.Request, why ledger.Explanation) string
 }
 

@@ -59,8 +59,8 @@ type Session interface {
 	Judge(q *requests.Request, most int) ([]decision.Verdict, map[string]int32)
 	// NewReserve returns a Reserve for a request, with a new name.
 	NewReserve(q *requests.Request, prefix string) *ledger.Reserve
-	// LongestHold is the configured limit of a hold, 0 for none.
-	LongestHold() time.Duration
+	// Bounds has the configured limit of a hold, 0 for none.
+	Bounds() *requests.Bounds
 	// Visibility is what requesters are told, RatesDate the date of the exchange rates.
 	Visibility() visibility.Visibility
 	RatesDate() string
@@ -110,7 +110,7 @@ func (qs *Quotes) Hold(q *requests.Request, hold time.Duration) (*v1.Quote, erro
 	if err := qs.s.CheckNew(q); err != nil {
 		return nil, err
 	}
-	if most := cmp.Or(qs.s.LongestHold(), defaultHold); hold > most {
+	if most := cmp.Or(qs.s.Bounds().QuoteHold, defaultHold); hold > most {
 		return nil, fault.New(fault.Invalid, "hold: %s is longer than a quote may be held: the longest is %s, set by BrokerConfig.spec.maxQuoteHold; ask for less", hold, most)
 	}
 	if err := qs.checkLimit(q.Requester); err != nil {
@@ -196,9 +196,9 @@ func errNotHeld(held *ledger.Quote) *fault.Error {
 	return fault.New(fault.Released, "quote %q %s; ask for another one, with a new key", held.Name, why)
 }
 
-// Find returns the held quote that a request takes over, or an error if the quote is over, is for
+// FindHeld returns the held quote that a request takes over, or an error if the quote is over, is for
 // something else, or belongs to another requester.
-func (qs *Quotes) Find(q *requests.Request) (*ledger.Quote, error) {
+func (qs *Quotes) FindHeld(q *requests.Request) (*ledger.Quote, error) {
 	held := qs.s.Book().Quotes().Named(q.Quote)
 	switch {
 	case held == nil || held.Requester != q.Requester:

@@ -39,24 +39,50 @@ func New(signer *receipt.Signer, now func() time.Time, log logr.Logger) *Signer 
 // Signs reports whether the broker signs anything.
 func (s *Signer) Signs() bool { return s.signer != nil }
 
-// Unsigned is an instruction that needs a receipt, and the agreement to sign for it.
+// Unsigned collects what to sign for the instructions of an answer.
 type Unsigned struct {
-	Instruction *v1.Instruction
-	Agreement   *receipt.Agreement
+	s       *Signer
+	journal *journal.Journal
+	// agreements contains one entry for each instruction, which is nil if the instruction gets no
+	// receipt. It is empty if the broker signs nothing.
+	agreements []*receipt.Agreement
 }
 
-// SignAll adds receipts to instructions. All events on which they depend must be durable up to the place
-// of the journal, and the caller must not hold the broker's lock. If signing fails, the instructions stay
-// without receipts: an invalid certificate must not stop the broker from granting capacity.
-func (s *Signer) SignAll(at journal.Anchor, all []Unsigned) {
-	now := s.now()
-	for _, u := range all {
-		signed, err := s.signer.Sign(u.Agreement, receipt.Place{ID: at.Journal, Position: at.Position, Hash: at.Hash}, now)
-		s.noteOutcome(err, now)
+// NewUnsigned returns Unsigned without any. Receipts will name the newest place of the journal.
+func (s *Signer) NewUnsigned(j *journal.Journal) *Unsigned { return &Unsigned{s: s, journal: j} }
+
+// Add adds the next instruction, which is about placement p of r. p is nil if the instruction gets no
+// receipt, because the book does not know the placement.
+func (u *Unsigned) Add(r *ledger.Reservation, p *ledger.Placement) {
+	if u.s.signer == nil {
+		return
+	}
+	var agreement *receipt.Agreement
+	if p != nil {
+		agreement = AgreementOf(r, p)
+	}
+	u.agreements = append(u.agreements, agreement)
+}
+
+// Sign adds receipts to the instructions. All events on which they depend must be durable, and the caller
+// must not hold the broker's lock. If signing fails, the instructions stay without receipts: an invalid
+// certificate must not stop the broker from granting capacity.
+func (u *Unsigned) Sign(instruction func(i int) *v1.Instruction) {
+	if len(u.agreements) == 0 {
+		return
+	}
+	now, anchor := u.s.now(), u.journal.Anchor()
+	place := receipt.Place{ID: anchor.Journal, Position: anchor.Position, Hash: anchor.Hash}
+	for i, agreement := range u.agreements {
+		if agreement == nil {
+			continue
+		}
+		signed, err := u.s.signer.Sign(agreement, place, now)
+		u.s.noteOutcome(err, now)
 		if err != nil {
 			return
 		}
-		u.Instruction.Receipt = signed
+		instruction(i).Receipt = signed
 	}
 }
 

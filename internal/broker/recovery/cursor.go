@@ -101,3 +101,6 @@ func CursorOf(book *ledger.State, position uint64) string {
 	}
 	return ""
 }
+
+// CursorAt returns the cursor of a position in the book.
+func (rc *Recovery) CursorAt(position uint64) string { return CursorOf(rc.s.Book(), position) }

@@ -137,3 +137,11 @@ func CheckAmounts(amounts quantity.Amounts) error {
 	}
 	return requirements.CheckNode(amounts)
 }
+
+// Groups returns the groups that affinity and anti-affinity name.
+func Groups(k *brokerv1alpha1.Constraints) (affinity, anti []string) {
+	if k == nil {
+		return nil, nil
+	}
+	return k.Affinity, k.AntiAffinity
+}

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
@@ -16,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
@@ -23,9 +23,9 @@ import (
 )
 
 // ReadConfig returns the configuration in a BrokerConfig. Fields that are not set keep
-// the values of broker.DefaultConfig.
-func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
-	config := broker.DefaultConfig()
+// the values of settings.Default.
+func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (settings.Config, error) {
+	config := settings.Default()
 	config.Access = access.PolicyOf(spec)
 	var err error
 	if config.Weights, err = readWeights(spec, config.Weights); err != nil {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -46,7 +46,7 @@ func TestDefaultTTLKeepsWithinMaxDuration(t *testing.T) {
 
 func TestTimeoutsAreReadAndDefaultOneByOne(t *testing.T) {
 	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	defaults := broker.DefaultTimeouts()
+	defaults := settings.DefaultTimeouts()
 	readiness, network, silence, healing, notReady := defaults, defaults, defaults, defaults, defaults
 	readiness.Placement.Ready = 10 * time.Minute
 	network.Placement.Network = 5 * time.Minute

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 )
 
 // Keys of a configuration document that the spec of a BrokerConfig does not have, or has with other
@@ -74,7 +74,7 @@ func Document(spec *brokerv1alpha1.BrokerConfigSpec, generation int64) (json.Raw
 
 // withDefaults returns the spec with every default filled in from c, the configuration that was read
 // from it.
-func withDefaults(spec *brokerv1alpha1.BrokerConfigSpec, c *broker.Config) *brokerv1alpha1.BrokerConfigSpec {
+func withDefaults(spec *brokerv1alpha1.BrokerConfigSpec, c *settings.Config) *brokerv1alpha1.BrokerConfigSpec {
 	out := spec.DeepCopy()
 	if out.ScoringPreset == "" && out.ScoringWeights == nil {
 		out.ScoringPreset = brokerv1alpha1.ScoringPreset(decision.DefaultPreset)
@@ -106,17 +106,17 @@ func withDefaults(spec *brokerv1alpha1.BrokerConfigSpec, c *broker.Config) *brok
 }
 
 // ReadDocument returns the configuration in a document that Document has written.
-func ReadDocument(document json.RawMessage) (broker.Config, error) {
+func ReadDocument(document json.RawMessage) (settings.Config, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(document, &fields); err != nil {
-		return broker.Config{}, fmt.Errorf("reading a configuration of the journal: %w", err)
+		return settings.Config{}, fmt.Errorf("reading a configuration of the journal: %w", err)
 	}
 	approved, denied, limits, drains := map[string]string{}, map[string]bool{}, map[string]int32{}, map[string]brokerv1alpha1.ClusterDrain{}
 	channels := map[string]brokerv1alpha1.NotificationChannel{}
 	for key, into := range map[string]any{approvedKey: &approved, deniedKey: &denied, limitsKey: &limits, drainsKey: &drains, channelsKey: &channels} {
 		if text := fields[key]; text != nil {
 			if err := json.Unmarshal(text, into); err != nil {
-				return broker.Config{}, fmt.Errorf("reading %s of a configuration of the journal: %w", key, err)
+				return settings.Config{}, fmt.Errorf("reading %s of a configuration of the journal: %w", key, err)
 			}
 		}
 		delete(fields, key)
@@ -124,11 +124,11 @@ func ReadDocument(document json.RawMessage) (broker.Config, error) {
 	delete(fields, generationKey)
 	rest, err := json.Marshal(fields)
 	if err != nil {
-		return broker.Config{}, err
+		return settings.Config{}, err
 	}
 	var spec brokerv1alpha1.BrokerConfigSpec
 	if err := json.Unmarshal(rest, &spec); err != nil {
-		return broker.Config{}, fmt.Errorf("reading a configuration of the journal: %w", err)
+		return settings.Config{}, fmt.Errorf("reading a configuration of the journal: %w", err)
 	}
 	for id, key := range approved {
 		spec.ApprovedClusters = append(spec.ApprovedClusters, brokerv1alpha1.ApprovedCluster{ClusterID: id, KeyFingerprint: key})

@@ -3,6 +3,8 @@
 package term
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
@@ -45,8 +47,8 @@ type Prior struct {
 	Acknowledged, Ready bool
 }
 
-// PriorOf returns the state of r, which may be nil, before it is changed.
-func PriorOf(r *ledger.Reservation, change ledger.Change) Prior {
+// priorOf returns the state of r, which may be nil, before it is changed.
+func priorOf(r *ledger.Reservation, change ledger.Change) Prior {
 	if r == nil {
 		return Prior{}
 	}
@@ -63,6 +65,32 @@ func PriorOf(r *ledger.Reservation, change ledger.Change) Prior {
 	}
 	if p != nil {
 		out.Acknowledged, out.Ready = !p.AcknowledgedAt.IsZero(), p.EverReady
+	}
+	return out
+}
+
+// EventOn returns an event that the book applies when apply is called. size is its size in the journal.
+func EventOn(book *ledger.State, e *ledger.Event, size int, apply func()) Event {
+	before := book.Reservation(e.Reservation())
+	out := Event{Event: e, Size: size, Victims: book.Victims(before), Prior: priorOf(before, e.Change)}
+	if forget, ok := e.Change.(*ledger.Forget); ok {
+		for _, name := range forget.Names {
+			if r := book.Reservation(name); r != nil {
+				out.Forgotten = append(out.Forgotten, r)
+			}
+		}
+	}
+	apply()
+	out.Changed = book.Reservation(e.Reservation())
+	out.IsNew = before == nil && out.Changed != nil
+	out.Victims = append(out.Victims, book.Victims(out.Changed)...)
+	if _, several := e.Change.(*ledger.ForgetCluster); several {
+		book.Reservations(func(r *ledger.Reservation) {
+			if r.Changed == book.Position() {
+				out.Several = append(out.Several, r)
+			}
+		})
+		slices.SortFunc(out.Several, func(a, b *ledger.Reservation) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return out
 }

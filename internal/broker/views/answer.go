@@ -12,9 +12,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// AnswerRetry is how long to wait before repeating a call that depends on a provider's answer.
-const AnswerRetry = 2 * time.Second
-
 // AnswerFor converts a reservation to the type of the REST API. A provider gets less of it than the
 // requester.
 func (v *Views) AnswerFor(r *ledger.Reservation, clusterID string) *v1.Reservation {
@@ -43,7 +40,7 @@ func (v *Views) AnswerFor(r *ledger.Reservation, clusterID string) *v1.Reservati
 	}
 	out.RequestedBy = ledger.ActorOf(r.By).String()
 	if r.EndReason != "" {
-		out.Message = End(r) // stays true, unlike the state that DescribeState adds
+		out.Message = term.EndOf(r) // stays true, unlike the state that DescribeState adds
 	}
 	out.Cost = showCost(r)
 	if p := r.Current(); p != nil && r.Waiting == nil {
@@ -64,7 +61,7 @@ func (v *Views) AnswerFor(r *ledger.Reservation, clusterID string) *v1.Reservati
 		out.LeaseSeconds, out.RenewSeconds = &leaseSeconds, max(left+term.RenewEvery-term.Lease, time.Minute).Seconds()
 	}
 	if r.Pending != nil {
-		out.RenewSeconds = AnswerRetry.Seconds()
+		out.RenewSeconds = term.AnswerRetry.Seconds()
 	}
 	return out
 }

@@ -103,3 +103,22 @@ func (v *Views) connectBy(r *ledger.Reservation, p *ledger.Placement) time.Time 
 	}
 	return v.s.Book().ConnectBy(r, p, v.s.Timeouts().Placement)
 }
+
+// RequestNews tells a requester the phase of its own reservation if the reservation waits or never
+// had a placement, because no instruction shows the phase of such a reservation. It returns nil
+// for other reservations.
+func RequestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
+	if r.Requester != clusterID || r.RequestKey() == "" || r.Waiting == nil && len(r.Placements) > 0 {
+		return nil
+	}
+	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(r.Phase())}
+}
+
+// VoidInstruction returns the Ended instruction for a placement that a requester claimed and that no
+// provider knows.
+func VoidInstruction(requester string, ref ledger.PlacementRef) v1.Instruction {
+	return v1.Instruction{
+		Reservation: ref.Name, Placement: ref.Placement, Role: v1.InstructionRoleConsumer,
+		State: v1.InstructionStateEnded, ConsumerID: requester, Resources: v1.Amounts{},
+	}
+}

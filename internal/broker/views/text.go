@@ -8,6 +8,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // DescribeState describes the state of a reservation in a sentence.
@@ -27,13 +28,13 @@ func (v *Views) DescribeState(r *ledger.Reservation) string {
 	case phase == ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", brokerv1alpha1.PlacementName(r.Name, p.Number), p.Provider) + DescribeExcess(p)
 	case phase == ledger.Releasing:
-		return fmt.Sprintf("%s; waiting for %s to take everything down", End(r), strings.Join(v.unfinishedClusters(r), " and "))
+		return fmt.Sprintf("%s; waiting for %s to take everything down", term.EndOf(r), strings.Join(v.unfinishedClusters(r), " and "))
 	case len(r.Placements) == 0:
-		return End(r)
+		return term.EndOf(r)
 	case r.EndReason != "" && !r.Over():
-		return fmt.Sprintf("%s; everything is released, and %s, which is silent, removes its side once it is back", End(r), r.Requester)
+		return fmt.Sprintf("%s; everything is released, and %s, which is silent, removes its side once it is back", term.EndOf(r), r.Requester)
 	case phase == ledger.Released, phase == ledger.Failed:
-		return End(r) + "; everything is released"
+		return term.EndOf(r) + "; everything is released"
 	}
 	return v.describeSetup(r, p)
 }
@@ -56,14 +57,6 @@ func (v *Views) describeSetup(r *ledger.Reservation, p *ledger.Placement) string
 		return fmt.Sprintf("setting up the network between %s and %s until %s", r.Requester, p.Provider, by.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("capacity of %s is locked and acknowledged; waiting for the virtual node of %s", p.Provider, r.Requester)
-}
-
-// End says why a reservation ended.
-func End(r *ledger.Reservation) string {
-	if r.History == nil || r.EndMessage == "" {
-		return "released"
-	}
-	return r.EndMessage
 }
 
 // unfinishedClusters returns the clusters that have not yet reported their side of a placement as

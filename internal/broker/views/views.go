@@ -17,22 +17,17 @@ import (
 type Session interface {
 	term.Term
 	Timeouts() *term.Timeouts
-	// Visibility is what requesters are told.
 	Visibility() visibility.Visibility
-	// PlaceOf returns a reservation's place in the queue, nil if it does not wait, and RefreshAfter how
-	// long its requester should wait before it fetches the place again.
+	DecodeCandidates(e ledger.Explanation) []brokerv1alpha1.Candidate
+	// The queue. PlaceOf returns nil for a reservation that does not wait.
 	PlaceOf(r *ledger.Reservation) *term.QueuePlace
 	RefreshAfter(r *ledger.Reservation) time.Duration
-	// DescribeWait says why a reservation waits, and NoticeMessage why it has to make room.
 	DescribeWait(r *ledger.Reservation) string
 	NoticeMessage(r *ledger.Reservation) string
-	// DecodeCandidates returns the candidates of an explanation.
-	DecodeCandidates(e ledger.Explanation) []brokerv1alpha1.Candidate
-	// MoveAt returns when a reservation may leave the provider of a placement. MovesAt returns when the
-	// broker will first look for another provider, zero if it will not.
+	// MoveAt returns when a reservation may leave the provider of a placement, MovesAt when the broker
+	// will look for another one.
 	MoveAt(p *ledger.Placement) time.Time
 	MovesAt(r *ledger.Reservation, p *ledger.Placement) time.Time
-	// TimeOf returns since when a placement has been idle, nil if it is not.
 	TimeOf(r *ledger.Reservation, p *ledger.Placement) *v1.IdleTime
 }
 

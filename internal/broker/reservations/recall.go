@@ -1,4 +1,4 @@
-package broker
+package reservations
 
 import (
 	"time"
@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// sameRecall is the largest difference between the deadlines in two reports of the same recall.
+	// SameRecall is the largest difference between the deadlines in two reports of the same recall.
 	// A report contains the remaining time, and takes a while to arrive.
-	sameRecall = 5 * time.Second
+	SameRecall = 5 * time.Second
 	// longestRecall is the longest remaining time that the broker accepts; longer ones are reduced
 	// to it.
 	longestRecall = 365 * 24 * time.Hour
@@ -20,18 +20,18 @@ const (
 	maxRecallMessage = 256
 )
 
-// noteRecalls records which placements a provider recalls, and which recalls it withdraws. It
+// NoteRecalls records which placements a provider recalls, and which recalls it withdraws. It
 // ignores a recall while another placement of the same reservation is recalled. That does no harm,
 // because a provider repeats its recalls with every advertisement.
-func (s *session) noteRecalls(clusterID string, usage []v1.Usage) error {
+func (rs *Reservations) NoteRecalls(clusterID string, usage []v1.Usage) error {
 	for i := range usage {
 		u := &usage[i]
-		r := s.book.Reservation(u.Reservation)
+		r := rs.s.Book().Reservation(u.Reservation)
 		if r == nil {
 			continue
 		}
 		if p := r.Placement(u.Placement); r.Stands(p) && p.Provider == clusterID {
-			if err := s.noteRecall(r, p, u.Recall); err != nil {
+			if err := rs.noteRecall(r, p, u.Recall); err != nil {
 				return err
 			}
 		}
@@ -39,7 +39,7 @@ func (s *session) noteRecalls(clusterID string, usage []v1.Usage) error {
 	return nil
 }
 
-func (s *session) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.Recall) error {
+func (rs *Reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.Recall) error {
 	known := r.CalledBack()
 	if said == nil && (known == nil || known.IsDrain()) || known != nil && known.Placement != p.Number {
 		return nil
@@ -50,15 +50,15 @@ func (s *session) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v
 		if said.RemainingSeconds < left.Seconds() {
 			left = max(time.Duration(said.RemainingSeconds*float64(time.Second)), 0)
 		}
-		e.Ends, e.Message = s.Now().Add(left), message.Clip(said.Message, maxRecallMessage)
+		e.Ends, e.Message = rs.s.Now().Add(left), message.Clip(said.Message, maxRecallMessage)
 		if known != nil && known.IsDrain() && !e.Ends.Before(known.Ends) {
 			return nil // the drain of the broker's administrator ends earlier
 		}
 		// A recall that is over is reported with no time left, however long ago it ended.
-		if known != nil && known.Message == e.Message && term.Later(known.Ends, s.Now()).Sub(e.Ends).Abs() <= sameRecall {
+		if known != nil && known.Message == e.Message && term.Later(known.Ends, rs.s.Now()).Sub(e.Ends).Abs() <= SameRecall {
 			return nil
 		}
 	}
-	s.log.Info("provider changed the recall of a placement", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
-	return s.Record(ledger.Event{Change: e})
+	rs.s.Log().Info("provider changed the recall of a placement", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
+	return rs.s.Record(ledger.Event{Change: e})
 }

@@ -1,4 +1,4 @@
-package broker
+package reservations
 
 import (
 	"errors"
@@ -17,68 +17,68 @@ import (
 //   - It grants the capacity that was freed to waiting requests with precedence.
 //
 // Both may change the choice, so Decide then chooses again.
-func (s *session) Decide(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
-	if !s.b.configured {
-		return nil, errUnconfigured()
+func (rs *Reservations) Decide(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
+	if !rs.s.IsConfigured() {
+		return nil, term.ErrUnconfigured()
 	}
 	served := false
 	for {
-		request, winner := s.ChooseProvider(q, tried)
-		recorded, err := s.recordOffersFor(winner)
+		request, winner := rs.s.ChooseProvider(q, tried)
+		recorded, err := rs.recordOffersFor(winner)
 		switch {
 		case err != nil:
 			return nil, err
 		case recorded:
-			s.serveWaiting()
+			rs.s.ServeWaiting()
 		case winner == "":
-			return nil, s.ExplainRefusal(request, q)
-		case !served && s.WouldJump(q, winner):
+			return nil, rs.s.ExplainRefusal(request, q)
+		case !served && rs.s.WouldJump(q, winner):
 			served = true
-			s.serveWaiting()
+			rs.s.ServeWaiting()
 		default:
-			return s.Explain(request, q, winner), nil
+			return rs.s.Explain(request, q, winner), nil
 		}
 	}
 }
 
 // recordOffersFor records the pending offers on which a choice depends: the offer of the winner, or
 // all offers if there is no winner. It reports whether it recorded any.
-func (s *session) recordOffersFor(winner string) (bool, error) {
+func (rs *Reservations) recordOffersFor(winner string) (bool, error) {
 	if winner == "" {
-		return s.RecordOffers()
+		return rs.s.RecordOffers()
 	}
-	return s.RecordPending(winner)
+	return rs.s.RecordPending(winner)
 }
 
-// replacePlacement grants a reservation whose placement was given up a new one. If no cluster can serve
+// ReplacePlacement grants a reservation whose placement was given up a new one. If no cluster can serve
 // the reservation, it waits in the queue or ends. An unclaimed reservation always ends.
-func (s *session) replacePlacement(r *ledger.Reservation) error {
+func (rs *Reservations) ReplacePlacement(r *ledger.Reservation) error {
 	if r.Unclaimed {
-		return s.EndReservation(r, ledger.Placing, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
+		return rs.EndReservation(r, ledger.Placing, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
 	}
-	q, tried := requests.Of(r), r.Tried(s.Now())
-	c, err := s.Decide(q, tried)
+	q, tried := requests.Of(r), r.Tried(rs.s.Now())
+	c, err := rs.Decide(q, tried)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
-		return s.endOrRequeue(r, why)
+		return rs.endOrRequeue(r, why)
 	}
 	if err != nil {
 		return err
 	}
-	if !s.Recovery.SettledAt().IsZero() && s.Queue.WouldJump(q, c.Provider) {
+	if !rs.s.SettledAt().IsZero() && rs.s.WouldJump(q, c.Provider) {
 		return nil // tried again when the recovery is over
 	}
-	s.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.Provider, "reason", r.Current().Withdrawn)
-	return s.Record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.Provider, Price: c.Price, Explanation: c.Explanation}})
+	rs.s.Log().Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.Provider, "reason", r.Current().Withdrawn)
+	return rs.s.Record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.Provider, Price: c.Price, Explanation: c.Explanation}})
 }
 
 // endOrRequeue ends a reservation that no further provider can serve, or puts it into the queue if
 // the request asks for that.
-func (s *session) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
-	if !s.Recovery.SettledAt().IsZero() {
+func (rs *Reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
+	if !rs.s.SettledAt().IsZero() {
 		return nil // tried again when the recovery is over
 	}
 	if r.Queue {
-		return s.Queue.Requeue(r, why)
+		return rs.s.Requeue(r, why)
 	}
 	last := r.Current()
 	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected)}
@@ -93,21 +93,21 @@ func (s *session) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
 	case ledger.Drained:
 		end.Message = "the broker's administrator has drained " + last.Provider + ", and " + why.Detail
 	}
-	return s.Record(ledger.Event{By: ledger.Placing, Change: end})
+	return rs.s.Record(ledger.Event{By: ledger.Placing, Change: end})
 }
 
-// withdrawPlacement gives up a placement and finds another one, unless the reservation has a second
+// WithdrawPlacement gives up a placement and finds another one, unless the reservation has a second
 // placement that stands.
-func (s *session) withdrawPlacement(r *ledger.Reservation, p *ledger.Placement, reason string) error {
-	err := s.Record(ledger.Event{Change: &ledger.Withdraw{
+func (rs *Reservations) WithdrawPlacement(r *ledger.Reservation, p *ledger.Placement, reason string) error {
+	err := rs.s.Record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
 	}})
 	if err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerWithdrawn)
-	if !hasNoStandingPlacement(r) {
+	if !term.HasNoStandingPlacement(r) {
 		return nil // the second placement stays
 	}
-	return s.replacePlacement(r)
+	return rs.ReplacePlacement(r)
 }

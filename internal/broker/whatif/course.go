@@ -1,4 +1,4 @@
-package broker
+package whatif
 
 import (
 	"cmp"
@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// Course is the sequence of states that one reservation goes through in a WhatIf.
+// Course is the sequence of states that one reservation goes through in a Simulation.
 type Course struct {
 	Reservation, Requester string
 	// Object is the Reservation in which the capacity was requested, nil if an agent requested it.
@@ -41,37 +41,37 @@ type Step struct {
 
 // isSame reports whether two steps are the same state. It does not compare the times at which they
 // began.
-func (s *Step) isSame(other *Step) bool {
-	return s.Provider == other.Provider && s.Waits == other.Waits && s.Ended == other.Ended
+func (a *Step) isSame(other *Step) bool {
+	return a.Provider == other.Provider && a.Waits == other.Waits && a.Ended == other.Ended
 }
 
-// addStep adds the present state of a reservation to its course, if the state is new.
-func (w *WhatIf) addStep(r *ledger.Reservation) {
-	w.changed = append(w.changed, r.Name)
-	if hasNoStandingPlacement(r) {
+// AddStep adds the present state of a reservation to its course, if the state is new.
+func (s *Simulation) AddStep(r *ledger.Reservation) {
+	s.changed = append(s.changed, r.Name)
+	if term.HasNoStandingPlacement(r) {
 		return // a later event at this instant gives it a placement, puts it into the queue or ends it
 	}
-	c := w.courses[r.Name]
+	c := s.courses[r.Name]
 	if c == nil {
 		c = &Course{Reservation: r.Name, Requester: r.Requester, Object: r.Object, Amounts: r.Amounts}
-		w.courses[r.Name] = c
+		s.courses[r.Name] = c
 	}
-	step := w.stepOf(r)
+	step := s.stepOf(r)
 	if n := len(c.Steps); n > 0 && c.Steps[n-1].isSame(&step) {
 		return
 	}
 	switch {
-	case !w.started:
+	case !s.started:
 	case step.Waits:
-		step.Why = w.s.DescribeWait(r)
+		step.Why = s.broker.DescribeWait(r)
 	case step.Ended != "":
-		step.Why = views.End(r)
+		step.Why = term.EndOf(r)
 	}
 	c.Steps = append(c.Steps, step)
 }
 
-func (w *WhatIf) stepOf(r *ledger.Reservation) Step {
-	step := Step{At: w.now}
+func (s *Simulation) stepOf(r *ledger.Reservation) Step {
+	step := Step{At: s.now}
 	switch {
 	case r.EndReason != "":
 		step.Ended = r.EndReason
@@ -89,8 +89,8 @@ func (w *WhatIf) stepOf(r *ledger.Reservation) Step {
 
 // CourseOf returns the course of a reservation, without states that ended at the moment they began.
 // It returns nil if the book does not have the reservation.
-func (w *WhatIf) CourseOf(name string) *Course {
-	known := w.courses[name]
+func (s *Simulation) CourseOf(name string) *Course {
+	known := s.courses[name]
 	if known == nil {
 		return nil
 	}
@@ -116,10 +116,10 @@ type Affected struct {
 
 // AffectedBy compares two copies of the same book after Run: w without a plan, planned with it. It
 // returns the reservations in both whose courses differ, sorted by name.
-func (w *WhatIf) AffectedBy(planned *WhatIf) []Affected {
+func (s *Simulation) AffectedBy(planned *Simulation) []Affected {
 	var out []Affected
 	for name := range planned.courses {
-		without, with := w.CourseOf(name), planned.CourseOf(name)
+		without, with := s.CourseOf(name), planned.CourseOf(name)
 		if without != nil && !slices.EqualFunc(without.Steps, with.Steps, func(a, b Step) bool { return a.At.Equal(b.At) && a.isSame(&b) }) {
 			out = append(out, Affected{without, with})
 		}
@@ -128,7 +128,7 @@ func (w *WhatIf) AffectedBy(planned *WhatIf) []Affected {
 	return out
 }
 
-// Totals sums up the reservations and the capacity in a WhatIf.
+// Totals sums up the reservations and the capacity in a Simulation.
 type Totals struct {
 	// Served is the number of reservations that a cluster serves, and Waiting is the length of the
 	// queue.
@@ -140,11 +140,11 @@ type Totals struct {
 	Lendable, Free quantity.Amounts
 }
 
-// Totals returns the sums at the current time of the WhatIf.
-func (w *WhatIf) Totals() Totals {
+// Totals returns the sums at the current time of the simulation.
+func (s *Simulation) Totals() Totals {
 	t := Totals{PerHour: map[string]money.Price{}, Lendable: quantity.Amounts{}, Free: quantity.Amounts{}}
-	w.s.book.Reservations(func(r *ledger.Reservation) {
-		step := w.stepOf(r)
+	s.broker.Book().Reservations(func(r *ledger.Reservation) {
+		step := s.stepOf(r)
 		switch {
 		case step.Waits:
 			t.Waiting++
@@ -155,14 +155,14 @@ func (w *WhatIf) Totals() Totals {
 			}
 		}
 	})
-	w.s.book.Clusters(func(c *ledger.Cluster) {
-		p := w.s.Presence(c.ClusterID)
-		if _, drained := w.s.Drains.Find(c.ClusterID); drained || !p.Open {
+	s.broker.Book().Clusters(func(c *ledger.Cluster) {
+		if s.broker.Cordon(c.ClusterID) != "" || !s.broker.IsOpen(c.ClusterID) {
 			return
 		}
+		free := s.broker.OpenCapacity(c)
 		for name, whole := range c.Lendable() {
 			t.Lendable[name] += max(whole, 0)
-			t.Free[name] += max(p.Free[name], 0)
+			t.Free[name] += max(free[name], 0)
 		}
 	})
 	return t

@@ -1,4 +1,5 @@
-package broker
+// Package feed collects the names of what has changed, for controllers that publish it.
+package feed
 
 import (
 	"context"
@@ -18,12 +19,13 @@ type Feed struct {
 	began uint64
 }
 
-func newFeed() *Feed {
+// New returns an empty Feed.
+func New() *Feed {
 	return &Feed{reservations: map[string]struct{}{}, clusters: map[string]struct{}{}, more: make(chan struct{})}
 }
 
-// signalSession signals that a session has begun.
-func (f *Feed) signalSession() {
+// SignalSession signals that a session has begun.
+func (f *Feed) SignalSession() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.began++
@@ -56,8 +58,11 @@ func (f *Feed) Terms(ctx context.Context, begun func()) {
 	}
 }
 
-func (f *Feed) addReservation(name string) { f.putName(f.reservations, name) }
-func (f *Feed) addCluster(id string)       { f.putName(f.clusters, id) }
+// AddReservation notes that a reservation has changed.
+func (f *Feed) AddReservation(name string) { f.putName(f.reservations, name) }
+
+// AddCluster notes that a cluster has changed.
+func (f *Feed) AddCluster(id string) { f.putName(f.clusters, id) }
 
 func (f *Feed) putName(set map[string]struct{}, name string) {
 	f.mu.Lock()

@@ -1,4 +1,4 @@
-package broker
+package reservations
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -18,14 +17,14 @@ import (
 // the unanswered change or request.
 func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s has not answered %s yet; nothing was changed, try again", r.Name, provider, what)
-	e.RetryAfter = views.AnswerRetry
+	e.RetryAfter = term.AnswerRetry
 	return e
 }
 
 // errBetween returns the refusal of a change while a reservation has placements on two providers.
 func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s or %s will serve it; nothing was changed, try again when one of them serves it alone", r.Name, a.Provider, b.Provider)
-	e.RetryAfter = views.AnswerRetry
+	e.RetryAfter = term.AnswerRetry
 	return e
 }
 
@@ -33,7 +32,7 @@ func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 // reservation can only grow on the provider that serves it, because moving it would move its
 // workloads. Growth follows the rules for a new request: waiting requests that fit the same
 // capacity come first, and capacity that victims of a preemption free is not available.
-func (s *session) checkAmounts(r *ledger.Reservation, wanted *requests.Request) error {
+func (rs *Reservations) checkAmounts(r *ledger.Reservation, wanted *requests.Request) error {
 	p := r.Current()
 	if r.Pending != nil {
 		return errAwaiting(r, r.Placement(r.Pending.Placement).Provider, fmt.Sprintf("change %d", r.Pending.Generation))
@@ -44,43 +43,43 @@ func (s *session) checkAmounts(r *ledger.Reservation, wanted *requests.Request) 
 	if older := r.Beside(p); older != nil {
 		return errBetween(r, older, p)
 	}
-	if s.Recovery.IsBlocked(p.Provider) || s.Recovery.IsUnseen(s.book.Cluster(p.Provider)) {
-		return s.Recovery.ErrRecovering()
+	if rs.s.IsBlocked(p.Provider) || rs.s.IsUnseen(rs.s.Book().Cluster(p.Provider)) {
+		return rs.s.ErrRecovering()
 	}
-	if s.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
+	if rs.s.Book().HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
 		return errAwaiting(r, p.Provider, "the reservation")
 	}
 	if _, fits := quantity.Fits(wanted.Amounts, r.HeldBy(p)); fits {
 		return nil
 	}
-	return s.checkGrowth(r, wanted)
+	return rs.checkGrowth(r, wanted)
 }
 
 // checkGrowth returns an error if the provider has no room for the growth or does not meet the
 // requirements with the larger amounts, or if waiting requests have a prior right to the room.
 // Before it decides, it records the provider's pending offer and serves the queue.
-func (s *session) checkGrowth(r *ledger.Reservation, wanted *requests.Request) error {
+func (rs *Reservations) checkGrowth(r *ledger.Reservation, wanted *requests.Request) error {
 	p := r.Current()
-	if _, err := s.RecordPending(p.Provider); err != nil {
+	if _, err := rs.s.RecordPending(p.Provider); err != nil {
 		return err
 	}
-	s.serveWaiting()
-	recovering := !s.Recovery.SettledAt().IsZero()
-	if (recovering || s.isPaused()) && s.Queue.WouldJump(requests.Of(r), p.Provider) {
+	rs.s.ServeWaiting()
+	recovering := !rs.s.SettledAt().IsZero()
+	if (recovering || rs.s.IsPaused()) && rs.s.WouldJump(requests.Of(r), p.Provider) {
 		if recovering {
-			return s.Recovery.ErrRecovering()
+			return rs.s.ErrRecovering()
 		}
 		return errNoGrowth(p.Provider, "has room, but a waiting request comes first, and the broker's administrator has paused the queue")
 	}
-	c := s.book.Cluster(p.Provider)
-	if phase := s.Presence(p.Provider).Phase; phase != term.Active || s.IsDenied(c) {
+	c := rs.s.Book().Cluster(p.Provider)
+	if phase := rs.s.PhaseOf(p.Provider); phase != term.Active || rs.s.IsDenied(c) {
 		return fault.New(fault.Conflict, "%s gives nothing more now, because it is %s or denied: ask again when it is back, or make a new request", p.Provider, phase)
 	}
-	if drain, ok := s.Drains.Find(p.Provider); ok {
-		return errNoGrowth(p.Provider, drain.Describe())
+	if why := rs.s.Cordon(p.Provider); why != "" {
+		return errNoGrowth(p.Provider, why)
 	}
-	free := s.Queue.OpenCapacity(c)
-	held := s.Queue.ClaimedBy(r, p)
+	free := rs.s.OpenCapacity(c)
+	held := rs.s.ClaimedBy(r, p)
 	var short []string
 	for _, name := range wanted.Amounts.Names() {
 		if more := wanted.Amounts[name] - held[name]; more > free[name] {
@@ -91,7 +90,7 @@ func (s *session) checkGrowth(r *ledger.Reservation, wanted *requests.Request) e
 	if len(short) > 0 {
 		return errNoGrowth(p.Provider, "has no room for it to grow: "+strings.Join(short, ", "))
 	}
-	if why, ok := decision.CheckGrowth(s.market, s.NewDecisionRequest(wanted, ledger.Tried{}), wanted.Amounts.Sub(held).Max(nil), p.Provider); !ok {
+	if why, ok := decision.CheckGrowth(rs.market, rs.s.NewDecisionRequest(wanted, ledger.Tried{}), wanted.Amounts.Sub(held).Max(nil), p.Provider); !ok {
 		return errNoGrowth(p.Provider, why.Message())
 	}
 	return nil
@@ -104,7 +103,7 @@ func errNoGrowth(provider, why string) error {
 // settleChange processes a provider's answer to a change of amounts. A repeated answer, or an answer
 // to a change that is no longer pending, has no effect. If no such change was ever made, or the
 // placement was given up, settleChange returns fault.Conflict.
-func (s *session) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (rs *Reservations) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	asked := r.AskedOf(p)
 	if asked == nil || asked.Generation != report.Change {
 		if report.Change <= r.Generation && r.Stands(p) {
@@ -122,9 +121,9 @@ func (s *session) settleChange(r *ledger.Reservation, p *ledger.Placement, repor
 			refused += ": " + report.Message
 		}
 	}
-	s.log.Info("provider answered a change", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
+	rs.s.Log().Info("provider answered a change", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
 		"generation", report.Change, "resources", asked.Amounts.Describe(), "refused", refused)
-	return s.Record(ledger.Event{Change: &ledger.Settle{
+	return rs.s.Record(ledger.Event{Change: &ledger.Settle{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
 	}})
 }
