@@ -286,7 +286,7 @@ func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operati
 	if err := d.admitBody(callerOf(r.Context()), size); err != nil {
 		return nil, err
 	}
-	raw, err := d.readAll(w, r, size)
+	raw, err := d.readAll(w, r, d.bodyLimit(o))
 	if err != nil {
 		return nil, err
 	}
