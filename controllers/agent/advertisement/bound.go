@@ -2,56 +2,72 @@ package advertisement
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 const (
-	// maxUsage and maxUsageBytes limit the list of placements in one advertisement, and maxShapesBytes
-	// that of the node shapes. The broker accepts at most 4096 placements and messages of at most
-	// 1 MiB, and what it stores of a message has at most 640 KiB.
-	maxUsage       = 4096
-	maxUsageBytes  = 512 << 10
-	maxShapesBytes = 128 << 10
+	// maxUsage and maxUsageBytes limit the list of placements in one advertisement. The broker accepts
+	// at most 4096 placements, and messages of at most 1 MiB, of which the list may fill half.
+	maxUsage      = 4096
+	maxUsageBytes = 512 << 10
+	// fullerAfter is the pause before the agent again tries to send more node shapes than the broker
+	// last accepted.
+	fullerAfter = 10 * time.Minute
 )
 
-// bound counts the parts that were left out of the last advertisement, because it would have been too
-// large for the broker.
+// bound remembers how far advertisements must be shortened because they were too large for the
+// broker.
 type bound struct {
-	shapes, usage int
+	// shapes is the maximum number of node shapes to send; 0 means all. It is set after the broker has
+	// refused a longer list.
+	shapes int
+	// refusal is the broker's error for the last advertisement that was too large. fuller is when
+	// to try again with twice as many node shapes.
+	refusal string
+	fuller  time.Time
+	// usage is the number of placements that were left out of the last advertisement.
+	usage int
 }
 
-// shortenMessage shortens two lists of an advertisement: the node shapes to maxShapesBytes, and the
+// shortenMessage shortens two lists of an advertisement: the node shapes to b.shapes, and the
 // placements to maxUsage and maxUsageBytes. beyond reports whether a placement uses more than its
 // reserved amounts.
-func (b *bound) shortenMessage(msg *v1.Advertisement, beyond func(*v1.Usage) bool) {
-	shapes, usage := len(msg.NodeShapes), len(msg.Usage)
-	// The shapes are sorted by free capacity, so this keeps the shapes with the most free capacity.
-	msg.NodeShapes = msg.NodeShapes[:countWithin(msg.NodeShapes, maxShapesBytes)]
+func (b *bound) shortenMessage(msg *v1.Advertisement, beyond func(*v1.Usage) bool, now time.Time) {
+	if b.shapes > 0 && !now.Before(b.fuller) {
+		b.shapes, b.fuller = 2*b.shapes, now.Add(fullerAfter)
+	}
+	if b.shapes >= len(msg.NodeShapes) {
+		b.shapes, b.refusal = 0, ""
+	}
+	if b.shapes > 0 {
+		// The shapes are sorted by free capacity, so this keeps the shapes with the most free capacity.
+		msg.NodeShapes = msg.NodeShapes[:b.shapes]
+	}
+	all := len(msg.Usage)
 	msg.Usage = boundUsage(msg.Usage, beyond, maxUsage, maxUsageBytes)
-	b.shapes, b.usage = shapes-len(msg.NodeShapes), usage-len(msg.Usage)
+	b.usage = all - len(msg.Usage)
 }
 
-// countWithin returns how many of the first items take at most a number of bytes as JSON.
-func countWithin[T any](items []T, most int) int {
-	size := 0
-	for i := range items {
-		text, err := json.Marshal(&items[i])
-		if err != nil {
-			panic(err) // the parts are names and numbers, which always encode
-		}
-		if size += len(text) + 1; size > most {
-			return i
-		}
+// tooLarge halves the node shapes in msg if err is a refusal because of the size. It reports
+// whether sending msg again can succeed.
+func (b *bound) tooLarge(err error, msg *v1.Advertisement, now time.Time) bool {
+	if fault.ReasonOf(err) != fault.TooLarge || len(msg.NodeShapes) < 2 {
+		return false
 	}
-	return len(items)
+	b.shapes, b.refusal, b.fuller = len(msg.NodeShapes)/2, err.Error(), now.Add(fullerAfter)
+	msg.NodeShapes = msg.NodeShapes[:b.shapes]
+	return true
 }
 
 // boundUsage shortens a list of placements: the parameter most limits the number of its entries,
@@ -70,7 +86,16 @@ func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int
 	}
 	byRank := slices.Clone(all)
 	slices.SortStableFunc(byRank, func(a, b v1.Usage) int { return cmp.Compare(rank(&a), rank(&b)) })
-	kept := countWithin(byRank[:min(len(byRank), most)], mostBytes)
+	kept, size := 0, 0
+	for ; kept < min(len(byRank), most); kept++ {
+		text, err := json.Marshal(&byRank[kept])
+		if err != nil {
+			panic(err) // the parts are names and numbers, which always encode
+		}
+		if size += len(text) + 1; size > mostBytes {
+			break
+		}
+	}
 	if kept == len(all) {
 		return all
 	}
@@ -79,6 +104,19 @@ func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int
 		return cmp.Or(cmp.Compare(a.Reservation, b.Reservation), cmp.Compare(a.Placement, b.Placement))
 	})
 	return out
+}
+
+// sendAdvertisement publishes an advertisement. If the broker finds it too large, it retries with
+// fewer node shapes.
+func (r *Reconciler) sendAdvertisement(ctx context.Context, msg *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+	for {
+		r.sequence++
+		msg.Epoch, msg.Sequence = r.epoch, r.sequence
+		receipt, err := r.publisher.PublishAdvertisement(ctx, msg)
+		if err == nil || !r.bound.tooLarge(err, msg, r.options.Clock.Now()) {
+			return receipt, err
+		}
+	}
 }
 
 // completeCondition returns the condition Complete. Its message lists the parts of this cluster's
@@ -90,7 +128,7 @@ func completeCondition(b *bound) *metav1.Condition {
 	}
 	var short []string
 	if b.shapes > 0 {
-		short = append(short, fmt.Sprintf("the %d node shapes with least free capacity are not published, because together they are too large: publish fewer node labels, or use fewer kinds of nodes", b.shapes))
+		short = append(short, fmt.Sprintf("only the %d node shapes with most free capacity are published, because the broker refused more (%s): publish fewer node labels, or use fewer kinds of nodes", b.shapes, b.refusal))
 	}
 	if b.usage > 0 {
 		short = append(short, fmt.Sprintf("the usage of %d placements is not published, the broker counts their granted amounts instead", b.usage))

@@ -12,8 +12,24 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
+
+// narrow is a broker that accepts at most a given number of node shapes.
+type narrow struct {
+	*transporttest.Direct
+	most, refused int
+}
+
+func (n *narrow) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+	if len(adv.NodeShapes) > n.most {
+		n.refused++
+		return nil, fault.New(fault.TooLarge, "advertisement takes 90000 bytes of the journal, and 65536 fit")
+	}
+	return n.Direct.PublishAdvertisement(ctx, adv)
+}
 
 func shapesOf(n int) []quantity.NodeShape {
 	var out []quantity.NodeShape
@@ -41,26 +57,50 @@ func (b *bench) newest() *v1.Advertisement {
 	return all[len(all)-1]
 }
 
-func TestNodeShapesWithMostRoomArePublished(t *testing.T) {
+func TestTooLargeAdvertisementIsShortenedAtOnce(t *testing.T) {
 	b := newBench(t)
 	b.figures.now.NodeShapes = shapesOf(100)
-	for i := range b.figures.now.NodeShapes {
-		b.figures.now.NodeShapes[i].Labels = map[string]string{"label": strings.Repeat("x", 4000)}
-	}
+	broker := &narrow{Direct: b.broker, most: 30}
+	b.publisher = broker
 	b.after(0)
-	if got := b.newest().NodeShapes; len(got) != 32 || got[0].Free["cpu"] != "100" {
-		t.Errorf("%d shapes are shown, the first with %s free; want the 32 with most", len(got), got[0].Free["cpu"])
+	if got := b.newest().NodeShapes; len(got) != 25 || got[0].Free["cpu"] != "100" {
+		t.Errorf("%d shapes are shown, the first with %s free; want the 25 with most", len(got), got[0].Free["cpu"])
+	}
+	if c := b.condition(agentv1alpha1.ConditionReady); c.Status != metav1.ConditionTrue {
+		t.Errorf("the cluster is silent: %+v", c)
 	}
 	c := b.condition(agentv1alpha1.ConditionComplete)
-	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the 68 node shapes with least free capacity are not published") {
+	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the 25 node shapes with most free capacity are published") || !strings.Contains(c.Message, "90000 bytes") {
 		t.Errorf("condition %+v", c)
 	}
-	b.figures.now.NodeShapes = shapesOf(100)
+
+	refused := broker.refused
 	b.after(DefaultInterval)
+	if broker.refused != refused {
+		t.Error("it is tried in full with every interval")
+	}
+	b.after(fullerAfter)
+	if broker.refused != refused+1 || len(b.newest().NodeShapes) != 25 {
+		t.Errorf("after a while %d more refusals and %d shapes, want one more and 25", broker.refused-refused, len(b.newest().NodeShapes))
+	}
+	broker.most = 1000
+	for range 3 {
+		b.after(fullerAfter)
+	}
 	if got := len(b.newest().NodeShapes); got != 100 {
-		t.Errorf("%d shapes are shown, want all 100", got)
+		t.Errorf("%d shapes are shown once the broker takes them, want 100", got)
 	}
 	if c := b.condition(agentv1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+func TestRefusalThatFewerShapesDoNotFixIsReported(t *testing.T) {
+	b := newBench(t)
+	b.figures.now.NodeShapes = shapesOf(100)
+	b.publisher = &narrow{Direct: b.broker, most: 0}
+	b.after(0)
+	if c := b.condition(agentv1alpha1.ConditionReady); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "65536 fit") {
 		t.Errorf("condition %+v", c)
 	}
 }

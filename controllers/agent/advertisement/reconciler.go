@@ -200,16 +200,14 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	msg := wire.FromAdvertisement(&spec)
 	msg.Usage, msg.Lending = now.wireUsage(r.options.Clock.Now()), wire.FromLending(now.Lending)
 	msg.Pending = now.wirePending(r.options.Clock.Now())
-	r.bound.shortenMessage(msg, now.exceedsHold())
+	r.bound.shortenMessage(msg, now.exceedsHold(), r.options.Clock.Now())
 	r.urgent.Store(false)
 	msg.Links = r.pendingLinks()
 	msg.Vacant = r.listVacancies(ctx)
 
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	r.sequence++
-	msg.Epoch, msg.Sequence = r.epoch, r.sequence
-	receipt, err := r.publisher.PublishAdvertisement(ctx, msg)
+	receipt, err := r.sendAdvertisement(ctx, msg)
 	if err != nil {
 		if isOvertaken(err) {
 			r.epoch = 0
