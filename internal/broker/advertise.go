@@ -62,7 +62,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		c := s.book.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			Epoch:       epoch,
-			NextSeconds: int32(s.config().Timeouts.AdvertiseEvery().Seconds()),
+			NextSeconds: int32(s.currentConfig().Timeouts.AdvertiseEvery().Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
 			Peers:       s.Links.PeersToProbe(clusterID),

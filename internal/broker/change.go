@@ -55,7 +55,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	if err != nil {
 		return nil, err
 	}
-	return answer.sign(), nil
+	return answer.signReceipt(), nil
 }
 
 // ChangeObject changes the duration and the amounts of a reservation that was requested with a

@@ -9,7 +9,7 @@ import (
 // recordConfiguration records the current configuration if it differs from the one in the book.
 // Existing reservations stay as they are.
 func (s *session) recordConfiguration() {
-	c, known := s.config(), s.book.Configuration()
+	c, known := s.currentConfig(), s.book.Configuration()
 	if known.InForce(c.Document, c.OverSubscription) {
 		return
 	}

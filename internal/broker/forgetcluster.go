@@ -49,7 +49,7 @@ func (s *session) checkForgettable(clusterID string) error {
 	}
 	return fault.New(fault.Conflict,
 		"cluster %q advertised %s ago: uninstall its agent, add it to deniedClusters of the BrokerConfig, or wait until it has been silent for %s",
-		clusterID, s.Now().Sub(p.Heard).Round(time.Second), s.config().StaleThreshold)
+		clusterID, s.Now().Sub(p.Heard).Round(time.Second), s.currentConfig().StaleThreshold)
 }
 
 func (s *session) forgetCluster(clusterID string) error {

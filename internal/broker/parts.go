@@ -25,22 +25,28 @@ func (s *session) Now() time.Time                  { return s.b.opts.Now().UTC()
 func (s *session) PublishCluster(clusterID string) { s.b.feed.AddCluster(clusterID) }
 func (s *session) Wake()                           { s.b.wakeAll() }
 
-func (s *session) IsConfigured() bool                      { return s.b.configured }
-func (s *session) IsPaused() bool                          { return s.config().Queue.Paused }
-func (s *session) Bounds() *requests.Bounds                { return &s.config().Bounds }
-func (s *session) Budget() *budget.Budget                  { return &s.config().Budget }
-func (s *session) Headroom() int                           { return s.config().Headroom }
-func (s *session) IdleBound() (*ledger.IdlePolicy, bool)   { return s.config().Idle, s.b.configured }
-func (s *session) Orders() (map[string]drains.Drain, bool) { return s.config().Drains, s.b.configured }
-func (s *session) QueueLength() (waiting, most int)        { return s.Queue.Len(), s.config().Queue.MaxLength }
-func (s *session) RatesDate() string                       { return s.config().Rates.Date }
-func (s *session) StaleThreshold() time.Duration           { return s.config().StaleThreshold }
-func (s *session) Timeouts() *term.Timeouts                { return &s.config().Timeouts }
-func (s *session) Visibility() visibility.Visibility       { return s.config().Visibility }
-func (s *session) Weights() decision.Weights               { return s.config().Weights }
+func (s *session) IsConfigured() bool       { return s.b.configured }
+func (s *session) IsPaused() bool           { return s.currentConfig().Queue.Paused }
+func (s *session) Bounds() *requests.Bounds { return &s.currentConfig().Bounds }
+func (s *session) Budget() *budget.Budget   { return &s.currentConfig().Budget }
+func (s *session) Headroom() int            { return s.currentConfig().Headroom }
+func (s *session) IdleBound() (*ledger.IdlePolicy, bool) {
+	return s.currentConfig().Idle, s.b.configured
+}
+func (s *session) Orders() (map[string]drains.Drain, bool) {
+	return s.currentConfig().Drains, s.b.configured
+}
+func (s *session) QueueLength() (waiting, most int) {
+	return s.Queue.Len(), s.currentConfig().Queue.MaxLength
+}
+func (s *session) RatesDate() string                 { return s.currentConfig().Rates.Date }
+func (s *session) StaleThreshold() time.Duration     { return s.currentConfig().StaleThreshold }
+func (s *session) Timeouts() *term.Timeouts          { return &s.currentConfig().Timeouts }
+func (s *session) Visibility() visibility.Visibility { return s.currentConfig().Visibility }
+func (s *session) Weights() decision.Weights         { return s.currentConfig().Weights }
 
 func (s *session) Rules() queueing.Rules {
-	c := s.config()
+	c := s.currentConfig()
 	return queueing.Rules{Config: c.Queue, Preemption: c.Preemption, Priorities: c.PriorityLimits, Headroom: c.Headroom}
 }
 
@@ -55,14 +61,14 @@ func (s *session) NotePhase(clusterID string, phase term.ClusterPhase) {
 // IsDenied reports whether the administrator's lists exclude a cluster. A cluster without an agent
 // needs no approval, because an administrator wrote its ClusterAdvertisement.
 func (s *session) IsDenied(c *ledger.Cluster) bool {
-	policy := s.config().Access
+	policy := s.currentConfig().Access
 	return policy.Denied(c.ClusterID) || c.Agent && policy.Check(c.ClusterID) != nil
 }
 
 // CheckRequester returns an error for a denied requester. A requester without an agent needs no
 // approval, because it need not be a cluster.
 func (s *session) CheckRequester(id string) error {
-	if policy := s.config().Access; policy.Denied(id) || s.book.HasAgent(id) {
+	if policy := s.currentConfig().Access; policy.Denied(id) || s.book.HasAgent(id) {
 		return policy.Check(id)
 	}
 	return nil

@@ -74,7 +74,7 @@ func QuoteObject(ctx context.Context, b *Broker, q requests.Request) (*v1.Quote,
 // listUnadvertised returns a warning for each value in the constraints of a request that no cluster
 // advertises. There is none if the requester may not know the other clusters.
 func (s *session) listUnadvertised(q *requests.Request) (warnings []string) {
-	if !s.config().Visibility.ShowsAll() {
+	if !s.currentConfig().Visibility.ShowsAll() {
 		return nil
 	}
 	for _, u := range s.market.Unadvertised(q.Demands().Constraints, q.Requester) {

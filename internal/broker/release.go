@@ -26,7 +26,7 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 	if err != nil {
 		return nil, err
 	}
-	return answer.sign(), nil
+	return answer.signReceipt(), nil
 }
 
 // ReleaseReservation implements the server's Broker. If there is no such reservation, it returns
@@ -57,5 +57,5 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, u
 		return nil, err
 	}
 	failpoint.Hit(failpoint.BrokerReleased)
-	return answer.sign(), nil
+	return answer.signReceipt(), nil
 }

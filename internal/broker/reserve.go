@@ -25,7 +25,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r, err := s.ReserveOrQueue(q)
 		if err != nil {
-			return s.config().Visibility.InError(err, q.Target)
+			return s.currentConfig().Visibility.InError(err, q.Target)
 		}
 		answer = s.newUnsignedAnswer(r, clusterID)
 		return nil
@@ -34,7 +34,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 		return nil, err
 	}
 	failpoint.Hit(failpoint.BrokerReserved)
-	return answer.sign(), nil
+	return answer.signReceipt(), nil
 }
 
 // unsignedAnswer is an answer about a reservation whose receipt is not signed yet.
@@ -53,9 +53,9 @@ func (s *session) newUnsignedAnswer(r *ledger.Reservation, clusterID string) *un
 	return out
 }
 
-// sign adds the receipt to an answer and returns the answer; nil for nil. All events on which the
+// signReceipt adds the receipt to an answer and returns the answer; nil for nil. All events on which the
 // answer depends must be durable.
-func (a *unsignedAnswer) sign() *v1.Reservation {
+func (a *unsignedAnswer) signReceipt() *v1.Reservation {
 	if a == nil {
 		return nil
 	}

@@ -154,7 +154,7 @@ func (s *session) start() {
 
 // derive makes the parts compute their state from the book. It records nothing.
 func (s *session) derive() {
-	s.market.SetRates(s.config().Rates)
+	s.market.SetRates(s.currentConfig().Rates)
 	s.StartFromBook()
 	s.Recorder.NameMembers()
 	var all []*ledger.Reservation
@@ -178,8 +178,8 @@ func (s *session) noteDurable(position uint64) {
 	}
 }
 
-// config returns the current configuration. Callers must not change it.
-func (s *session) config() *settings.Config { return &s.b.config }
+// currentConfig returns the current configuration. Callers must not change it.
+func (s *session) currentConfig() *settings.Config { return &s.b.config }
 
 // Record checks an event, queues it for the journal, applies it to the book and notifies the
 // observers. The event is durable once the commit in s.last has succeeded.

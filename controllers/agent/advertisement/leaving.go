@@ -10,10 +10,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
-// WhyUnready returns why this cluster takes no new placements. While the agent is being
-// uninstalled, that is lending.Uninstalling. While the cluster cannot peer, it is the reason of the
-// condition LiqoReady, and lending.NotPeering if liqo is the condition PeeringSkipped. WhyUnready
-// returns "" if the cluster takes placements. adv is the cluster's Advertisement; liqo may be nil.
+// WhyUnready returns the reason for which this cluster, whose Advertisement is adv, takes no new
+// placements, and "" if it takes them. While the agent is being uninstalled, that is
+// lending.Uninstalling. liqo is the condition about Liqo, or nil if there is none: a condition
+// PeeringSkipped gives lending.NotPeering, and LiqoReady gives its reason while the cluster cannot peer.
 func WhyUnready(adv *agentv1alpha1.Advertisement, liqo *metav1.Condition, now time.Time) string {
 	if now.Before(leavingUntil(adv)) {
 		return lending.Uninstalling

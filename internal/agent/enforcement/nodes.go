@@ -103,11 +103,6 @@ func (l *LentNodes) selectorTerm() corev1.NodeSelectorTerm {
 	return t
 }
 
-// NodeSelector returns a node selector that matches exactly the lent nodes.
-func (l *LentNodes) NodeSelector() *corev1.NodeSelector {
-	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{l.selectorTerm()}}
-}
-
 // Confine restricts a pod to these nodes, in addition to the pod's own requirements. It removes
 // tolerations that the placement was not granted, and adds those that it was granted. It reports
 // whether it changed the pod.

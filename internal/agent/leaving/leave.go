@@ -45,7 +45,7 @@ func NewLeaver(c client.Client, advertisement client.ObjectKey, timeout time.Dur
 // StopLending makes the agent announce that this cluster takes no new placements, and waits until
 // the broker knows. It returns an error if the broker may still grant capacity of this cluster.
 func (l *Leaver) StopLending(ctx context.Context) error {
-	written, err := l.annotate(ctx, l.clock.Now().Add(l.lasts).UTC().Format(time.RFC3339))
+	written, err := l.announceUntil(ctx, l.clock.Now().Add(l.lasts).UTC().Format(time.RFC3339))
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; %s", err, unsure)
@@ -72,7 +72,7 @@ func (l *Leaver) StopLending(ctx context.Context) error {
 
 // checkKnown returns nil if the condition Leaving says that the broker knows of the uninstallation.
 func (l *Leaver) checkKnown(ctx context.Context) error {
-	adv, err := l.read(ctx)
+	adv, err := l.readAdvertisement(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,16 +87,16 @@ func (l *Leaver) checkKnown(ctx context.Context) error {
 
 // ResumeLending withdraws the announcement, so that the agent offers this cluster's capacity again.
 func (l *Leaver) ResumeLending(ctx context.Context) error {
-	if _, err := l.annotate(ctx, ""); err != nil {
+	if _, err := l.announceUntil(ctx, ""); err != nil {
 		return fmt.Errorf("%w; this cluster lends nothing for %s at most", err, l.lasts)
 	}
 	return nil
 }
 
-// annotate sets LeavingUntilAnnotation of the Advertisement, or removes it if until is empty. found
+// announceUntil sets LeavingUntilAnnotation of the Advertisement, or removes it if until is empty. found
 // is false if there is no Advertisement.
-func (l *Leaver) annotate(ctx context.Context, until string) (found bool, err error) {
-	adv, err := l.read(ctx)
+func (l *Leaver) announceUntil(ctx context.Context, until string) (found bool, err error) {
+	adv, err := l.readAdvertisement(ctx)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return false, nil
@@ -117,7 +117,7 @@ func (l *Leaver) annotate(ctx context.Context, until string) (found bool, err er
 	return true, nil
 }
 
-func (l *Leaver) read(ctx context.Context) (*agentv1alpha1.Advertisement, error) {
+func (l *Leaver) readAdvertisement(ctx context.Context) (*agentv1alpha1.Advertisement, error) {
 	adv := &agentv1alpha1.Advertisement{}
 	if err := l.client.Get(ctx, l.advertisement, adv); err != nil {
 		return nil, fmt.Errorf("reading Advertisement %q: %w", l.advertisement, err)

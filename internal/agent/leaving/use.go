@@ -18,7 +18,7 @@ import (
 // Uses finds and ends what this cluster uses and lends.
 type Uses struct {
 	Client client.Client
-	// Namespace holds the instructions.
+	// Namespace is the namespace of the instructions.
 	Namespace string
 	// Release asks the broker to release reservations.
 	Release func(ctx context.Context, names []string) error

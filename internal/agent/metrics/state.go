@@ -29,7 +29,7 @@ type StateCollector struct {
 	// Elected is closed once this replica leads.
 	Elected <-chan struct{}
 	Reader  client.Reader
-	// Namespace holds the instructions. Advertised is the Advertisement.
+	// Namespace is the namespace of the instructions, Advertised the namespace and name of the Advertisement.
 	Namespace  string
 	Advertised client.ObjectKey
 	// UsedAmounts returns what the pods of each placement request.

@@ -107,12 +107,12 @@ func (d *Deadlines) placementDeadline(r *ledger.Reservation) (time.Time, ledger.
 		// During a recovery, a provider may still announce that it serves the reservation.
 		return term.Later(d.s.Now(), d.s.SettledAt()), ledger.DueNothing
 	}
-	return d.s.Book().Deadline(r, d.s.Timeouts().Placement, func(at time.Time, due ledger.Due) time.Time { return d.postpone(r, at, due) })
+	return d.s.Book().Deadline(r, d.s.Timeouts().Placement, func(at time.Time, due ledger.Due) time.Time { return d.postponeDeadline(r, at, due) })
 }
 
-// postpone returns the time to which a deadline of a reservation moves because agents could not reach the broker before
+// postponeDeadline returns the time to which a deadline of a reservation moves because agents could not reach the broker before
 // this term, or because the queue is paused. It returns zero for a deadline that must be ignored for now.
-func (d *Deadlines) postpone(r *ledger.Reservation, at time.Time, due ledger.Due) time.Time {
+func (d *Deadlines) postponeDeadline(r *ledger.Reservation, at time.Time, due ledger.Due) time.Time {
 	switch due {
 	case ledger.DueQueue:
 		if d.s.IsPaused() {

@@ -207,8 +207,8 @@ func (qu *Queue) earmarkedAmounts(clusterID string, which func(name string) bool
 
 func anyPreemptor(string) bool { return true }
 
-// grantPreemptor grants the first preemptor that fits on its target, the given cluster. It reports
-// whether there was one.
+// grantPreemptor looks for the first preemptor whose target is the cluster and that fits there now,
+// and grants it. It reports whether there was one.
 func (qu *Queue) grantPreemptor(clusterID string) (bool, error) {
 	var ready *ledger.Reservation
 	for name, provider := range qu.targets {

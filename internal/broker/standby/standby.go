@@ -37,7 +37,7 @@ func New(store journal.Store, name string, options journal.Options, log logr.Log
 // KeepUp reads the new records of the journal.
 func (s *Standby) KeepUp(ctx context.Context) error {
 	if s.book == nil {
-		return s.begin(ctx)
+		return s.startFollowing(ctx)
 	}
 	records, err := s.follower.Next(ctx)
 	if err == nil {
@@ -46,12 +46,12 @@ func (s *Standby) KeepUp(ctx context.Context) error {
 		return err // the follower is still usable, so the next call tries again
 	}
 	if err != nil {
-		s.drop()
+		s.dropBook()
 	}
 	return err
 }
 
-func (s *Standby) begin(ctx context.Context) error {
+func (s *Standby) startFollowing(ctx context.Context) error {
 	follower, recovery, err := journal.Follow(ctx, s.store, s.name, s.options)
 	if errors.Is(err, journal.ErrNotFound) {
 		return nil // no replica has led yet
@@ -68,8 +68,8 @@ func (s *Standby) begin(ctx context.Context) error {
 	return nil
 }
 
-// drop drops the book, and has its end remembered.
-func (s *Standby) drop() {
+// dropBook drops the book, and has its end remembered.
+func (s *Standby) dropBook() {
 	state := s.book.State
 	s.book = nil
 	if state.Lineages().Present() != nil {
@@ -90,7 +90,7 @@ func (s *Standby) Open(ctx context.Context) (*journal.Journal, journal.Recovery,
 		if !errors.Is(err, journal.ErrDiverged) {
 			return nil, recovery, nil, fmt.Errorf("opening the journal: %w", err)
 		}
-		s.drop()
+		s.dropBook()
 		s.log.Info("the journal is not the one that was followed: reading all of it", "reason", err.Error())
 	}
 	j, recovery, err := journal.Open(ctx, s.store, s.name, s.options)
