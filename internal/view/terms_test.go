@@ -37,7 +37,7 @@ func TestWordsAreExplained(t *testing.T) {
 
 func TestUnknownWordHasSimilarOnes(t *testing.T) {
 	cases := map[string][]string{
-		"pods":         {"PodsRejected"},
+		"pods":         {"PodsDoNotFit"},
 		"PodsRejectet": {"PodsRejected"},
 		"nocandidat":   {"NoCandidate"},
 	}

@@ -247,8 +247,12 @@ const (
 	ReasonBrokerTooOld     = "BrokerTooOld"
 	ReasonBrokerTooNew     = "BrokerTooNew"
 	ReasonInsufficient     = "InsufficientCapacity"
-	ReasonOutsideBounds    = "OutsideBounds"
-	ReasonGranted          = "Granted"
+	// ReasonPodsDoNotFit means that the amounts of a placement are free at the provider, but its pods
+	// are not certain to find room on nodes next to the pods promised to others. The broker does not
+	// count this refusal as a broken promise.
+	ReasonPodsDoNotFit  = "PodsDoNotFit"
+	ReasonOutsideBounds = "OutsideBounds"
+	ReasonGranted       = "Granted"
 	// ReasonApplied means that the agent uses the current spec of the LendingPolicy.
 	ReasonApplied = "Applied"
 	ReasonLending = "Lending"

@@ -80,15 +80,14 @@ func (a *Admitter) Admit(ctx context.Context, inst *agentv1alpha1.ProviderInstru
 	if err != nil {
 		return Decision{}, err
 	}
-	why := a.sumsShort(wanted, others)
-	if why == "" {
-		why, err = a.nodesShort(inst, wanted, others)
+	if why := a.sumsShort(wanted, others); why != "" {
+		return Decision{Reason: agentv1alpha1.ReasonInsufficient, Message: why}, nil
 	}
-	switch {
+	switch why, err := a.nodesShort(inst, wanted, others); {
 	case err != nil:
 		return Decision{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
 	case why != "":
-		return Decision{Reason: agentv1alpha1.ReasonInsufficient, Message: why}, nil
+		return Decision{Reason: agentv1alpha1.ReasonPodsDoNotFit, Message: why}, nil
 	}
 	a.admitted[inst.Name] = wanted
 	return Decision{

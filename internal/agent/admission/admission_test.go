@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -309,7 +310,7 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 				func() offering.Rules { return offering.Rules{} }, unready(false, nil))
 			got, err := a.Admit(t.Context(), test.wants)
 			runtest.Check(t, err)
-			if got.Admitted != (test.refused == "") || !strings.Contains(got.Message, test.refused) || !got.Admitted && got.Reason != agentv1alpha1.ReasonInsufficient {
+			if got.Admitted != (test.refused == "") || !strings.Contains(got.Message, test.refused) || !got.Admitted && got.Reason != ledger.PodsDoNotFit {
 				t.Errorf("got %+v, want a refusal with %q", got, test.refused)
 			}
 		})
