@@ -62,8 +62,8 @@ func New(o Options) (*http.Transport, error) {
 type mailboxes struct {
 	client    client.WithWatch
 	namespace string
-	// discards waits for the deletions that are in progress.
-	discards sync.WaitGroup
+	// calls is locked for reading by each call, until its mailbox is deleted.
+	calls sync.RWMutex
 }
 
 // RoundTrip sends one request as a mailbox and returns the broker's answer.
@@ -81,11 +81,11 @@ func (m *mailboxes) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, err)
 	}
+	m.calls.RLock()
+	defer m.discardMailbox(ctx, box)
 	if err := m.client.Create(ctx, box); err != nil {
-		m.discardMailbox(ctx, box)
 		return nil, fmt.Errorf("creating a ClusterMailbox in namespace %q of the broker's cluster: %w", m.namespace, endCause(ctx, err))
 	}
-	defer m.discardMailbox(ctx, box)
 	answered, err := m.awaitAnswer(ctx, box)
 	if err != nil {
 		return nil, fmt.Errorf("waiting for the broker's answer in ClusterMailbox %s/%s: %w", box.Namespace, box.Name, endCause(ctx, err))
@@ -93,8 +93,11 @@ func (m *mailboxes) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) {
 	return wire.OpenAnswer(r, &answered.Status)
 }
 
-// Close waits until no deletion is in progress any longer.
-func (m *mailboxes) Close() { m.discards.Wait() }
+// Close waits until no call is in progress, and every mailbox is deleted.
+func (m *mailboxes) Close() {
+	m.calls.Lock()
+	defer m.calls.Unlock()
+}
 
 // awaitAnswer watches a mailbox and returns it with the broker's answer.
 func (m *mailboxes) awaitAnswer(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) (*brokerv1alpha1.ClusterMailbox, error) {
@@ -125,15 +128,16 @@ func hasAnswer(event watch.Event) (bool, error) {
 	}
 }
 
-// discardMailbox deletes a mailbox in the background. The deletion also makes the broker stop work
-// on the request.
+// discardMailbox deletes a call's mailbox in the background and ends the call. The deletion also makes
+// the broker stop work on the request.
 func (m *mailboxes) discardMailbox(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
-	m.discards.Go(func() {
+	go func() {
+		defer m.calls.RUnlock()
 		defer cancel()
 		// An error is ignored, because the broker also deletes old mailboxes.
 		_ = m.client.Delete(ctx, box)
-	})
+	}()
 }
 
 // endCause returns the error of the context if the context has ended, otherwise err. The errors of
