@@ -301,13 +301,14 @@ func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operati
 	err = o.body.Validate(value)
 	if err != nil && o.tolerant && minor > d.minor {
 		dropUnknown(value, err)
-		if raw, err = json.Marshal(value); err != nil {
-			return nil, err
-		}
 		err = o.body.Validate(value)
 	}
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "body: %s%s", listFindings(err), d.explainNewerCaller(minor))
+	}
+	// A body may name a field twice. The schema has checked only the last value, but the decoder would merge both.
+	if raw, err = json.Marshal(value); err != nil {
+		return nil, err
 	}
 	return io.NopCloser(bytes.NewReader(raw)), nil
 }

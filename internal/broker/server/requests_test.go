@@ -112,6 +112,19 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 	}
 }
 
+func TestOnlyTheCheckedValueOfAFieldNamedTwiceIsUsed(t *testing.T) {
+	s := newSite(t, transporttest.NewBroker())
+	body := withField(`"topology":{"region":"\u001b[2Jx"},"topology":{"zone":"a"}`)
+	if r := s.send(t, s.client(t, "rome"), post, "/api/v1/advertisements", body); r.StatusCode != http.StatusOK {
+		t.Fatalf("got %s: %q", r.Status, r.problem.Detail)
+	}
+	for _, call := range s.broker.Calls(transporttest.PublishAdvertisement) {
+		if got := call.Body.(*v1.Advertisement).Topology; got.Region != "" || got.Zone != "a" {
+			t.Errorf("topology %+v reached the broker, want the one that was checked", got)
+		}
+	}
+}
+
 // TestAnswersMatchTheDescription checks the schemas of answers, on which clients in other languages
 // rely.
 func TestAnswersMatchTheDescription(t *testing.T) {
