@@ -21,11 +21,13 @@ const (
 	retryAfterHeader     = "Retry-After"
 )
 
-// Limits of the compressed body of a request and of an answer. A ClusterMailbox stores both as
-// text, which is a third longer, so that they fit together into one etcd object of 1.5 MiB.
 const (
+	// Limits of the compressed body of a request and of an answer. A ClusterMailbox stores both as
+	// text, which is a third longer, so that they fit together into one etcd object of 1.5 MiB.
 	maxMailboxRequest = 384 << 10
 	maxMailboxAnswer  = 672 << 10
+	// maxOpened is more than the size of the largest body that the server accepts, 1 MiB.
+	maxOpened = 1<<20 + 1
 )
 
 // PackRequest returns a request of the REST API as the spec of a ClusterMailbox. It reads the body
@@ -46,18 +48,20 @@ func PackRequest(r *http.Request) (brokerv1alpha1.ClusterMailboxSpec, error) {
 	return spec, err
 }
 
-// OpenRequest returns the request that PackRequest stored. Whoever reads its body must limit the
-// uncompressed size.
+// OpenRequest returns the request that PackRequest stored. The request knows the uncompressed length
+// of its body, on which limits depend. OpenRequest cuts off a body that no operation accepts.
 func OpenRequest(ctx context.Context, spec *brokerv1alpha1.ClusterMailboxSpec) (*http.Request, error) {
-	var body io.Reader = http.NoBody
+	var body []byte
 	if spec.Body != "" {
 		unfolding, err := uncompressBody(spec.Body)
+		if err == nil {
+			body, err = io.ReadAll(io.LimitReader(unfolding, maxOpened))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("spec.body: %w", err)
 		}
-		body = unfolding
 	}
-	r, err := http.NewRequestWithContext(ctx, spec.Method, spec.Path, body)
+	r, err := http.NewRequestWithContext(ctx, spec.Method, spec.Path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("spec.path: %w", err)
 	}

@@ -37,6 +37,9 @@ func TestRequestsCrossAMailbox(t *testing.T) {
 		if diff := cmp.Diff(want, []string{got.Method, got.URL.RequestURI(), string(read), got.Header.Get("Idempotency-Key"), got.Header.Get(v1.CursorHeader), got.Header.Get(v1.MinorHeader)}); diff != "" {
 			t.Errorf("request (-want +got):\n%s", diff)
 		}
+		if got.ContentLength != int64(len(body)) { // limits on bodies depend on it
+			t.Errorf("content length %d, want %d", got.ContentLength, len(body))
+		}
 	})
 }
 
