@@ -117,11 +117,12 @@ func (v *visit) renderMain(r *http.Request, p page) ([]byte, error) {
 	return renderTemplate("main", "", v.site.newFrame(v, c))
 }
 
-// eventOf encodes a text as a server-sent event.
+// eventOf encodes HTML as a server-sent event. A carriage return, for example from a filter, would end a line of the
+// event, and the browser would drop the rest.
 func eventOf(text []byte) []byte {
 	var event bytes.Buffer
-	for line := range bytes.Lines(text) {
-		fmt.Fprintf(&event, "data: %s\n", bytes.TrimRight(line, "\r\n"))
+	for line := range bytes.Lines(bytes.ReplaceAll(text, []byte("\r"), []byte("&#13;"))) {
+		fmt.Fprintf(&event, "data: %s\n", bytes.TrimSuffix(line, []byte("\n")))
 	}
 	event.WriteByte('\n')
 	return event.Bytes()

@@ -100,3 +100,11 @@ func TestStreamSendsThePageOnlyWhenItChanged(t *testing.T) {
 		t.Error("the stream goes on although the token is no longer valid")
 	}
 }
+
+func TestEventsContainTheWholePage(t *testing.T) {
+	page := "<input value=\"a\rb\">\n\n<p>end"
+	want := "data: <input value=\"a&#13;b\">\ndata: \ndata: <p>end\n\n"
+	if got := string(eventOf([]byte(page))); got != want {
+		t.Errorf("event %q, want %q", got, want)
+	}
+}

@@ -169,9 +169,9 @@ func showLogin(s *site, w http.ResponseWriter, r *http.Request, status int, prob
 }
 
 // safeTarget returns the path to open after a login. It returns the start page if the requested target (to) is not a
-// path of this console.
+// path of this console. Browsers drop tabs and line breaks from addresses, and read backslashes as slashes.
 func safeTarget(to string) string {
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n") || strings.HasPrefix(to, "/log") {
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\t\r\n") || strings.HasPrefix(to, "/log") {
 		return "/"
 	}
 	return to

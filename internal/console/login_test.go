@@ -51,7 +51,7 @@ func TestLoginKeepsTheTokenInAnEncryptedCookie(t *testing.T) {
 			t.Errorf("token %.20q: status %d, want %d, cookies %v", text, got.StatusCode, want, got.Cookies())
 		}
 	}
-	for _, to := range []string{"https://evil.example/", "//evil.example", "/\\evil.example", "/logout", ""} {
+	for _, to := range []string{"https://evil.example/", "//evil.example", "/\\evil.example", "/\t/evil.example", "/logout", ""} {
 		if got := post("/login", url.Values{"token": {"admin"}, "to": {to}}); got.Header.Get("Location") != "/" { //nolint:bodyclose // post closes it
 			t.Errorf("login to %q leads to %q", to, got.Header.Get("Location"))
 		}
