@@ -260,6 +260,8 @@ func (c *checker) checkEnd(line []byte) error {
 	}
 	e := end.End
 	switch {
+	case e == nil:
+		return errors.New("the end of the export is empty")
 	case c.last == nil || e.After != c.first.Position-1 || e.Position != c.last.Position || e.Hash != c.last.Hash:
 		return fmt.Errorf("the export ends at position %d, and records are missing before", e.Position)
 	case e.Lines != hex.EncodeToString(c.sum.Sum(nil)):

@@ -209,6 +209,7 @@ func TestEveryEditOfAnExportIsFound(t *testing.T) {
 		"a line is missing":       strings.Join(slices.Delete(slices.Clone(lines), 4, 5), ""),
 		"the first is missing":    strings.Join(lines[1:], ""),
 		"the end is missing":      strings.Join(lines[:len(lines)-2], ""),
+		"the end is empty":        strings.Join(lines[:len(lines)-2], "") + `{"end":null}`,
 		"two lines are exchanged": strings.Join([]string{lines[1], lines[0]}, "") + strings.Join(lines[2:], ""),
 		"a line follows the end":  export.String() + lines[0],
 		"the actor is another":    strings.Replace(export.String(), `"actor":"alice`, `"actor":"carol`, 1),
@@ -290,6 +291,7 @@ func TestUnfinishedExportIsFinishedAfterItsLastCompleteLine(t *testing.T) {
 		"zeros after a crash":   {slices.Concat(lines[0], make([]byte, 4096)), 1, false},
 		"an edited line":        {slices.Concat(lines[0], lines[1], lines[2], edited, lines[4]), 3, true},
 		"a line that is missed": {slices.Concat(lines[0], lines[2]), 1, true},
+		"an empty end":          {slices.Concat(lines[0], []byte("{\"end\":null}\n")), 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
