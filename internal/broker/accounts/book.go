@@ -14,7 +14,8 @@ import (
 )
 
 // Others is the provider name under which entries are pooled. Once a Book has Pairs accounts, it
-// adds entries that would need another account to an account with this provider.
+// adds entries that would need another account to one account for each requester and currency, with
+// this provider.
 const Others = "others"
 
 // Pairs is how many accounts a Book keeps apart. It limits the memory of the Book: each account
@@ -83,7 +84,7 @@ func (b *Book) beginIn(e *Entry) {
 	key := e.Key
 	if b.accounts[key] == nil && len(b.accounts) >= b.pairs {
 		b.pooled[e.ID] = struct{}{}
-		key.Provider = Others
+		key = key.pooled()
 	}
 	a := b.accountOf(key)
 	a.open++
@@ -98,7 +99,7 @@ func (b *Book) endIn(e *Entry) {
 	key := e.Key
 	if _, pooled := b.pooled[e.ID]; pooled {
 		delete(b.pooled, e.ID)
-		key.Provider = Others
+		key = key.pooled()
 	}
 	a := b.accountOf(key)
 	a.open--
@@ -125,7 +126,7 @@ func (b *Book) Charge(key Key, resource corev1.ResourceName, price money.Price, 
 		return
 	}
 	if b.accounts[key] == nil && len(b.accounts) >= b.pairs {
-		key.Provider = Others
+		key = key.pooled()
 	}
 	a := b.accountOf(key)
 	f := Figures{Money: money.Once(price)}
@@ -445,7 +446,7 @@ func (b *Book) Resume(e *Entry) { e.eachAccount(b.resumeIn) }
 func (b *Book) resumeIn(e *Entry) {
 	key := e.Key
 	if _, pooled := b.pooled[e.ID]; pooled {
-		key.Provider = Others
+		key = key.pooled()
 	}
 	a := b.accountOf(key)
 	a.open++

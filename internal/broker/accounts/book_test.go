@@ -256,6 +256,26 @@ func TestTooManyPairsCountTogether(t *testing.T) {
 	}
 }
 
+func TestTenantsBeyondTheLimitShareOneAccount(t *testing.T) {
+	b := New()
+	b.pairs = 2
+	b.Advance(begin)
+	for i := range 20 {
+		id := fmt.Sprintf("tenant-%d", i)
+		key := Key{Tenant: id, Requester: "rome", Provider: "paris"}
+		b.Begin(&Entry{ID: id, Key: key, Lines: []Line{{Resource: "cpu", Held: 1000}}})
+		b.Charge(key, "egress", 5, OtherPrice{})
+	}
+	b.Advance(begin.Add(10 * time.Second))
+	if n := len(b.accounts); n != 3 {
+		t.Errorf("the book has %d accounts, want 2 and one for the rest", n)
+	}
+	want := Key{Tenant: "rome", Requester: "rome", Provider: Others}
+	if a := b.accounts[want]; a == nil || a.open != 18 {
+		t.Errorf("account %+v is %+v, want 18 open entries", want, a)
+	}
+}
+
 func TestLongAbsenceEndsOnlyLateHours(t *testing.T) {
 	b := New()
 	b.Advance(begin)

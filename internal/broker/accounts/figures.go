@@ -20,6 +20,12 @@ type Key struct {
 	Currency string `json:"currency,omitempty"`
 }
 
+// pooled returns the key under which an entry is pooled. It leaves out the tenant, too: a requester
+// may name another one in every request.
+func (k Key) pooled() Key {
+	return Key{Tenant: k.Requester, Requester: k.Requester, Provider: Others, Currency: k.Currency}
+}
+
 func (k Key) compare(other Key) int {
 	return cmp.Or(cmp.Compare(k.Tenant, other.Tenant), cmp.Compare(k.Requester, other.Requester),
 		cmp.Compare(k.Provider, other.Provider), cmp.Compare(k.Currency, other.Currency))
