@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +85,8 @@ func (r *Reconciler) takeStep(ctx context.Context, pr *autoscaling.ProvisioningR
 func RequestName(pr *autoscaling.ProvisioningRequest) string {
 	const longest, hashed = 63, 8
 	sum := sha256.Sum256([]byte(pr.UID))
-	return pr.Name[:min(len(pr.Name), longest-hashed-1)] + "-" + hex.EncodeToString(sum[:])[:hashed]
+	name := strings.TrimRight(pr.Name[:min(len(pr.Name), longest-hashed-1)], ".") // no part of a name may begin with a hyphen
+	return name + "-" + hex.EncodeToString(sum[:])[:hashed]
 }
 
 // findRequest returns the ResourceRequest of a ProvisioningRequest, nil if it does not exist. The cache may not have

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -311,5 +312,14 @@ func TestForeignRequestIsNotTakenOver(t *testing.T) {
 	b.expect("Failed=NameTaken")
 	if rr := b.request(); rr.Spec.Release {
 		t.Error("the foreign request was released")
+	}
+}
+
+func TestResourceRequestHasAValidName(t *testing.T) {
+	for _, name := range []string{"a", strings.Repeat("a", 53) + ".b", strings.Repeat("a", 53) + "-b", strings.Repeat("a.", 126) + "a"} {
+		got := RequestName(&autoscaling.ProvisioningRequest{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "0b0b6f6e"}})
+		if problems := slices.Concat(validation.IsDNS1123Subdomain(got), validation.IsValidLabelValue(got)); len(problems) > 0 {
+			t.Errorf("%q: %v", got, problems)
+		}
 	}
 }
