@@ -89,6 +89,22 @@ func TestRefusalReasonIsKept(t *testing.T) {
 	})
 }
 
+// A provider that refuses with a reason of the broker itself is excluded like any other.
+func TestRefusalCannotHaveAReasonOfTheBroker(t *testing.T) {
+	for _, reason := range []string{ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack, ledger.Forgotten, ledger.Drained, "Lost"} {
+		t.Run(reason, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "16", "64Gi")
+				f.advertise("berlin", "8", "16Gi")
+				r := f.reserve("rome", "request-1", request("2", "4Gi"))
+				refusal := &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateRefused, Reason: reason}
+				runtest.Check(t, f.ReportStatus(context.Background(), "berlin", r.Name, refusal))
+				f.wantPlacements(r, "at once", "Reserved: berlin=Gone(Refused) paris=Assigned")
+			})
+		})
+	}
+}
+
 // A provider cannot know where pods that were promised to others will start until they do.
 func TestPodsThatDoNotFitBreakNoPromise(t *testing.T) {
 	inFleet(t, func(f *fleet) {

@@ -11,6 +11,12 @@ import (
 // reservation may return to it at once.
 var blameless = []string{Preempted, ProviderLost, ProviderBack, Forgotten, Drained}
 
+// IsReserved reports whether only the broker may give up a placement for the reason. A provider that
+// refused with such a reason would neither be excluded nor blamed.
+func IsReserved(reason string) bool {
+	return reason == withdrawnLost || slices.Contains(blameless, reason)
+}
+
 // Tried is what the earlier placements of a reservation mean for its next one.
 type Tried struct {
 	// Excluded are the providers that must not get it: those with a placement that still stands,

@@ -47,7 +47,7 @@ func (rs *Reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, 
 	wasAcknowledged := !p.AcknowledgedAt.IsZero()
 	if r.Stands(p) {
 		reason := report.Reason
-		if reason == "" {
+		if reason == "" || ledger.IsReserved(reason) {
 			reason = string(v1.StatusReportStateRefused)
 		}
 		if err := rs.s.Record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
