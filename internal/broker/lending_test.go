@@ -105,22 +105,32 @@ func TestRefusalCannotHaveAReasonOfTheBroker(t *testing.T) {
 	}
 }
 
-// A provider cannot know where pods that were promised to others will start until they do.
-func TestPodsThatDoNotFitBreakNoPromise(t *testing.T) {
+// A provider cannot know where pods that were promised to others will start until they do. One that
+// has promised nothing to others has no such excuse.
+func TestRefusalOfPodsThatDoNotFitCountsOnlyWithoutOtherPlacements(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		for _, id := range []string{"rome", "paris"} {
+		for _, id := range []string{"rome", "paris", "berlin"} {
 			f.advertise(id, "64", "256Gi")
 		}
-		for n := range 4 {
-			q := request("1", "1Gi")
-			q.TargetClusterID = "paris"
-			r := f.reserve("rome", fmt.Sprintf("request-%d", n), q)
-			refusal := &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateRefused, Reason: ledger.PodsDoNotFit, Message: "of 2 pods only 1 fits"}
-			runtest.Check(t, f.ReportStatus(context.Background(), "paris", r.Name, refusal))
+		refuse := func(id string) {
+			for n := range 6 {
+				q := request("1", "1Gi")
+				q.TargetClusterID = id
+				r := f.reserve("rome", fmt.Sprintf("request-%s-%d", id, n), q)
+				refusal := &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateRefused, Reason: ledger.PodsDoNotFit, Message: "of 2 pods only 1 fits"}
+				runtest.Check(t, f.ReportStatus(context.Background(), id, r.Name, refusal))
+			}
 		}
-		view, err := f.Cluster(context.Background(), "paris")
-		if err != nil || view.Standing != nil {
-			t.Errorf("after 4 refusals paris' standing is %+v, %v; want none", view.Standing, err)
+		other := request("1", "1Gi")
+		other.TargetClusterID = "paris"
+		f.carriedOut("berlin", f.reserve("berlin", "request-1", other))
+		refuse("paris")
+		refuse("berlin")
+		for id, pauses := range map[string]bool{"paris": false, "berlin": true} {
+			view, err := f.Cluster(context.Background(), id)
+			if err != nil || pauses != (view.Standing != nil && view.Standing.PausedFor["rome"].Why != "") {
+				t.Errorf("after 6 refusals the standing of %s is %+v, %v; want a pause for rome: %t", id, view.Standing, err, pauses)
+			}
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/excess"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -35,6 +36,7 @@ const (
 	neverReady        = "acknowledges, and its node never becomes Ready"
 	neverConnects     = "acknowledges, and its network is never set up"
 	refuses           = "refuses"
+	refusesPods       = "refuses pods that do not fit"
 	withdraws         = "withdraws what it acknowledged"
 	sometimesServes   = "serves one of two, and does not answer the other"
 )
@@ -103,6 +105,11 @@ func (f *liarFleet) betray(requester, from string, r *v1.Reservation, number int
 		}
 	case refuses:
 		f.mustReport(from, r, number, provider, v1.StatusReportStateRefused)
+	case refusesPods:
+		refusal := &v1.StatusReport{Placement: int32(number), Role: provider, State: v1.StatusReportStateRefused, Reason: ledger.PodsDoNotFit}
+		if err := f.ReportStatus(context.Background(), from, r.Name, refusal); err != nil {
+			f.t.Fatal(err)
+		}
 	case withdraws:
 		f.mustReport(from, r, number, provider, v1.StatusReportStateAcknowledged)
 		f.mustReport(from, r, number, provider, v1.StatusReportStateRefused)
@@ -151,7 +158,7 @@ func weightings() map[string]decision.Weights {
 // Whatever the weights, after a few failures a liar gets less than 1 % of the placements.
 func TestLiarsGetNoNewRequests(t *testing.T) {
 	const first, requests = 100, 400
-	for _, lie := range []string{neverAcknowledges, neverReady, neverConnects, refuses, withdraws, sometimesServes} {
+	for _, lie := range []string{neverAcknowledges, neverReady, neverConnects, refuses, refusesPods, withdraws, sometimesServes} {
 		for name, weights := range weightings() {
 			for _, liars := range []int{1, 3} {
 				if liars == 3 && name != decision.PresetBalanced {

@@ -14,8 +14,9 @@ import (
 const HandshakeRefused = "HandshakeRefused"
 
 // PodsDoNotFit is the reason with which a provider refuses pods that are not certain to find room on
-// its nodes, although its sums allow them. Such a refusal breaks no promise: an advertisement does
-// not say where pods that were promised to others will start.
+// its nodes, although its sums allow them. While other placements hold capacity there, such a refusal
+// breaks no promise: an advertisement does not say where their pods will start. Otherwise it counts
+// like any other, so that a provider that refuses everything is not tried first again and again.
 const PodsDoNotFit = "PodsDoNotFit"
 
 // neverServed lists the reasons for giving up a placement whose node never became Ready.
@@ -81,8 +82,8 @@ func (p *Placement) noteNode(ready bool, at time.Time) {
 func (cs *clusters) blameProvider(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
 	in, points := &cs.byID[p.Provider].Record, reputation.Failure
 	switch {
-	case w.Refused && w.Reason == PodsDoNotFit && p.AcknowledgedAt.IsZero():
-		return
+	case w.Refused && w.Reason == PodsDoNotFit && p.AcknowledgedAt.IsZero() && cs.byID[p.Provider].Placements() > 1:
+		return // more than this placement
 	case w.Reason == ProviderLost:
 		in.Break(at, &in.Dropped, reputation.Promise)
 		return // a silent provider gets nothing new anyway
