@@ -15,12 +15,16 @@ import (
 
 // Others is the provider name under which entries are pooled. Once a Book has Pairs accounts, it
 // adds entries that would need another account to one account for each requester and currency, with
-// this provider.
+// this provider. It does the same with an entry whose account would get more than mostLines lines.
 const Others = "others"
 
-// Pairs is how many accounts a Book keeps apart. It limits the memory of the Book: each account
-// takes about 1 KiB.
-const Pairs = 4096
+// Pairs is how many accounts a Book keeps apart, and mostLines how many resources of each. They limit
+// the memory of the Book: requesters choose their tenants, and providers the names of their resources.
+// A line takes about 0.5 KiB.
+const (
+	Pairs     = 4096
+	mostLines = 128
+)
 
 // Gap is the longest possible time between two events while the broker runs and an entry is open.
 // After a longer time without events, the Book assumes that the broker did not run.
@@ -45,7 +49,8 @@ type Book struct {
 	ended []Period
 	// closed holds the newest closed period of each span.
 	closed map[Span]Closed
-	pairs  int
+	// pairs and lines are Pairs and mostLines, except in tests.
+	pairs, lines int
 }
 
 // account holds the sums of the entries with one Key.
@@ -74,21 +79,33 @@ type rates struct {
 
 // New returns an empty book.
 func New() *Book {
-	return &Book{accounts: map[Key]*account{}, pooled: map[string]struct{}{}, closed: map[Span]Closed{}, pairs: Pairs}
+	return &Book{accounts: map[Key]*account{}, pooled: map[string]struct{}{}, closed: map[Span]Closed{}, pairs: Pairs, lines: mostLines}
 }
 
 // Begin opens an entry: its amounts count from the time of the latest event.
 func (b *Book) Begin(e *Entry) { e.eachAccount(b.beginIn) }
 
 func (b *Book) beginIn(e *Entry) {
-	key := e.Key
-	if b.accounts[key] == nil && len(b.accounts) >= b.pairs {
+	if !b.hasRoom(e) {
 		b.pooled[e.ID] = struct{}{}
-		key = key.pooled()
 	}
-	a := b.accountOf(key)
-	a.open++
-	b.changeRates(a, e.Lines, money.Sum.Plus)
+	b.resumeIn(e)
+}
+
+// hasRoom reports whether an entry is kept apart from others. The answer depends only on what Freeze
+// and Resume restore, so it is the same in a Book that was restored.
+func (b *Book) hasRoom(e *Entry) bool {
+	a := b.accounts[e.Key]
+	if a == nil {
+		return len(b.accounts) < b.pairs
+	}
+	more := 0
+	for _, l := range e.Lines {
+		if _, known := a.find(l.Resource); !known {
+			more++
+		}
+	}
+	return more == 0 || len(a.lines)+more <= b.lines
 }
 
 // End closes an entry at the time of the latest event. e must be equal to the entry that was given
@@ -96,16 +113,15 @@ func (b *Book) beginIn(e *Entry) {
 func (b *Book) End(e *Entry) { e.eachAccount(b.endIn) }
 
 func (b *Book) endIn(e *Entry) {
-	key := e.Key
 	if _, pooled := b.pooled[e.ID]; pooled {
 		delete(b.pooled, e.ID)
-		key = key.pooled()
+		e = e.pooled()
 	}
-	a := b.accountOf(key)
+	a := b.accountOf(e.Key)
 	a.open--
 	b.changeRates(a, e.Lines, money.Sum.Minus)
-	if a.isIdle() {
-		delete(b.accounts, key)
+	if a.dropIdle() {
+		delete(b.accounts, e.Key)
 	}
 }
 
@@ -148,6 +164,9 @@ func (b *Book) accountOf(key Key) *account {
 
 func (b *Book) changeRates(a *account, lines []Line, op func(money.Sum, money.Sum) money.Sum) {
 	for _, l := range lines {
+		if l.Held == 0 {
+			continue // its line would have no sums
+		}
 		r := &a.lineOf(l.Resource).now
 		r.held, r.used = op(r.held, money.Over(l.Held, 1)), op(r.used, money.Over(l.Used, 1))
 		r.unobserved = op(r.unobserved, money.Over(l.Unobserved, 1))
@@ -158,8 +177,13 @@ func (b *Book) changeRates(a *account, lines []Line, op func(money.Sum, money.Su
 	}
 }
 
+// find returns the index of the line of a resource, or of where it belongs.
+func (a *account) find(resource corev1.ResourceName) (i int, known bool) {
+	return slices.BinarySearchFunc(a.lines, resource, func(l line, name corev1.ResourceName) int { return cmp.Compare(l.resource, name) })
+}
+
 func (a *account) lineOf(resource corev1.ResourceName) *line {
-	i, known := slices.BinarySearchFunc(a.lines, resource, func(l line, name corev1.ResourceName) int { return cmp.Compare(l.resource, name) })
+	i, known := a.find(resource)
 	if !known {
 		a.lines = slices.Insert(a.lines, i, line{resource: resource})
 	}
@@ -282,18 +306,17 @@ func (b *Book) rowsOf(figures func(*line) Figures) []Row {
 	return rows
 }
 
-// dropIdle removes the accounts without an open entry and without sums, see isIdle.
+// dropIdle removes idle lines, and the accounts that are then idle.
 func (b *Book) dropIdle() {
-	maps.DeleteFunc(b.accounts, func(_ Key, a *account) bool { return a.isIdle() })
+	maps.DeleteFunc(b.accounts, func(_ Key, a *account) bool { return a.dropIdle() })
 }
 
-// isIdle reports whether an account has no open entry and no sums for the present hour, day and
-// month. Idle accounts are removed at once, because the number of accounts decides which entries
-// are pooled.
-func (a *account) isIdle() bool {
-	return a.open == 0 && !slices.ContainsFunc(a.lines, func(l line) bool {
-		return l.hour != (Figures{}) || l.day != (Figures{}) || l.month != (Figures{})
-	})
+// dropIdle removes the lines of which nothing is held and that have no sums for the present hour, day
+// and month. It reports whether the account has no lines and no open entry left. Both are removed at
+// once, because their numbers decide which entries are pooled.
+func (a *account) dropIdle() bool {
+	a.lines = slices.DeleteFunc(a.lines, func(l line) bool { return l == line{resource: l.resource} })
+	return a.open == 0 && len(a.lines) == 0
 }
 
 // Open returns the rows of the current hour, day or month, up to the latest event.
@@ -444,11 +467,10 @@ func Restore(in *Frozen) *Book {
 func (b *Book) Resume(e *Entry) { e.eachAccount(b.resumeIn) }
 
 func (b *Book) resumeIn(e *Entry) {
-	key := e.Key
 	if _, pooled := b.pooled[e.ID]; pooled {
-		key = key.pooled()
+		e = e.pooled()
 	}
-	a := b.accountOf(key)
+	a := b.accountOf(e.Key)
 	a.open++
 	b.changeRates(a, e.Lines, money.Sum.Plus)
 }

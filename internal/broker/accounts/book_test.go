@@ -276,6 +276,81 @@ func TestTenantsBeyondTheLimitShareOneAccount(t *testing.T) {
 	}
 }
 
+func TestResourcesBeyondTheLimitShareOneLine(t *testing.T) {
+	b := New()
+	b.lines = 3
+	b.Advance(begin)
+	key := Key{Tenant: "blue", Requester: "rome", Provider: "paris"}
+	for i := range 20 {
+		b.Begin(&Entry{ID: fmt.Sprint(i), Key: key, Lines: []Line{
+			{Resource: "cpu", Held: 1}, {Resource: corev1.ResourceName(fmt.Sprintf("paris.example/r%d", i)), Held: 1},
+		}})
+	}
+	b.Advance(begin.Add(10 * time.Second))
+	got := map[string]int64{}
+	for _, row := range b.Open(Month).Rows {
+		got[row.Provider+" "+string(row.Resource)] = row.Held.Int64()
+	}
+	want := map[string]int64{"paris cpu": 20, "paris paris.example/r0": 10, "paris paris.example/r1": 10, "others cpu": 180, "others others": 180}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Replicas restore their books at other times than the leader, and must come to the same rows.
+func TestPoolingIsTheSameAfterARestore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, at, running := New(), New(), begin, map[string]Entry{}
+		a.pairs, a.lines, b.pairs, b.lines = 2, 3, 2, 3
+		a.Advance(at)
+		b.Advance(at)
+		t.Repeat(map[string]func(*rapid.T){
+			"replace": func(t *rapid.T) {
+				id := fmt.Sprint("res-", rapid.IntRange(0, 5).Draw(t, "id"))
+				var before, after *Entry
+				if e, runs := running[id]; runs {
+					before = &e
+					delete(running, id)
+				}
+				if rapid.IntRange(0, 3).Draw(t, "ends") > 0 {
+					after = anyEntry(t, id)
+					for i := range after.Lines {
+						l := &after.Lines[i]
+						l.Resource = corev1.ResourceName(rapid.SampledFrom([]string{"cpu", "x/a", "x/b", "x/c", "x/d"}).Draw(t, "resource"))
+						if rapid.IntRange(0, 4).Draw(t, "nothing") == 0 {
+							*l = Line{Resource: l.Resource, NotPriced: l.NotPriced}
+						}
+					}
+					running[id] = *after
+				}
+				a.Replace(before, after)
+				b.Replace(before, after)
+			},
+			"time passes": func(t *rapid.T) {
+				at = at.Add(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Minute, time.Hour, 26 * time.Hour}).Draw(t, "time"))
+				a.Advance(at)
+				b.Advance(at)
+			},
+			"restore": func(t *rapid.T) {
+				again, err := reread(b)
+				runtest.Check(t, err)
+				again.pairs, again.lines = 2, 3
+				for _, id := range slices.Sorted(maps.Keys(running)) {
+					e := running[id]
+					again.Resume(&e)
+				}
+				b = again
+			},
+			"": func(t *rapid.T) {
+				if diff := cmp.Diff(a.Freeze(), b.Freeze()); diff != "" {
+					t.Fatalf("(-kept +restored):\n%s", diff)
+				}
+				a.ended, b.ended = nil, nil // as if they were stored
+			},
+		})
+	})
+}
+
 func TestLongAbsenceEndsOnlyLateHours(t *testing.T) {
 	b := New()
 	b.Advance(begin)

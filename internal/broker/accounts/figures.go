@@ -20,8 +20,7 @@ type Key struct {
 	Currency string `json:"currency,omitempty"`
 }
 
-// pooled returns the key under which an entry is pooled. It leaves out the tenant, too: a requester
-// may name another one in every request.
+// pooled returns the key under which an entry is pooled. It leaves out the tenant, too.
 func (k Key) pooled() Key {
 	return Key{Tenant: k.Requester, Requester: k.Requester, Provider: Others, Currency: k.Currency}
 }
@@ -114,6 +113,20 @@ type Entry struct {
 	ID string
 	Key
 	Lines []Line
+}
+
+// native are the resources that pooled entries keep apart.
+var native = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods, corev1.ResourceStorage}
+
+// pooled returns an entry as it is pooled: all resources that are not native count as one.
+func (e *Entry) pooled() *Entry {
+	out := &Entry{ID: e.ID, Key: e.Key.pooled(), Lines: slices.Clone(e.Lines)}
+	for i := range out.Lines {
+		if l := &out.Lines[i]; !slices.Contains(native, l.Resource) {
+			l.Resource = Others
+		}
+	}
+	return out
 }
 
 // eachAccount calls f once for each account to which the entry belongs: resources without a price are
