@@ -62,10 +62,10 @@ func (s *session) CarryOutDue() (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-// FreeCluster implements term.Term.
-func (s *session) FreeCluster(clusterID string) {
+// NoteFreed implements term.Term.
+func (s *session) NoteFreed(clusterID string) {
 	s.Freed.Add(clusterID)
-	s.Stirred.Add(clusterID)
+	s.Preemptable.Add(clusterID)
 	s.Healing.RetrySoon()
 }
 
@@ -95,7 +95,7 @@ func (s *session) ServeWaiting() {
 	for {
 		clusters, serveOn := s.Freed, s.Queue.ServeNextOn
 		if len(clusters) == 0 {
-			clusters, serveOn = s.Stirred, s.Queue.PreemptOn
+			clusters, serveOn = s.Preemptable, s.Queue.PreemptOn
 		}
 		if len(clusters) == 0 {
 			return
@@ -116,12 +116,12 @@ func (s *session) ServeWaiting() {
 // mayServe reports whether ServeWaiting has something to try now. If no request waits, it forgets the
 // named clusters.
 func (s *session) mayServe() bool {
-	if len(s.Freed)+len(s.Stirred) == 0 || !s.b.configured {
+	if len(s.Freed)+len(s.Preemptable) == 0 || !s.b.configured {
 		return false
 	}
 	if s.Queue.Len() == 0 {
 		clear(s.Freed)
-		clear(s.Stirred)
+		clear(s.Preemptable)
 		return false
 	}
 	if s.IsPaused() {

@@ -101,7 +101,7 @@ func (s *session) IsShutOut(requester, provider string) bool {
 func (s *session) NoteHold(held *ledger.Quote) {
 	s.Refresh(held.Provider)
 	if held.Ended != "" {
-		s.FreeCluster(held.Provider)
+		s.NoteFreed(held.Provider)
 		s.NoteAffinity(&held.Reserve)
 	}
 }

@@ -17,9 +17,9 @@ type Agenda struct {
 	Schedule
 	// Freed are the clusters that may now serve a request that they could not serve before.
 	Freed Clusters
-	// Stirred are the clusters on which a waiting request may find victims that were not there when
+	// Preemptable are the clusters on which a waiting request may find victims that were not there when
 	// requests were last served.
-	Stirred Clusters
+	Preemptable Clusters
 }
 
 // New returns an empty Agenda.
@@ -27,11 +27,11 @@ func New() Agenda {
 	return Agenda{Clusters{}, Schedule{at: map[string]int64{}, wake: make(chan struct{}, 1)}, Clusters{}, Clusters{}}
 }
 
-// RefreshCluster says that the free capacity of a cluster must be computed again.
-func (a *Agenda) RefreshCluster(clusterID string) { a.Outdated.Add(clusterID) }
+// NoteOutdated says that the free capacity of a cluster must be computed again.
+func (a *Agenda) NoteOutdated(clusterID string) { a.Outdated.Add(clusterID) }
 
-// StirCluster says that a waiting request may find victims on a cluster that were not there before.
-func (a *Agenda) StirCluster(clusterID string) { a.Stirred.Add(clusterID) }
+// NotePreemptable says that a waiting request may find victims on a cluster that were not there before.
+func (a *Agenda) NotePreemptable(clusterID string) { a.Preemptable.Add(clusterID) }
 
 // IsFreed reports whether waiting requests have not been tried on a cluster since it was freed.
 func (a *Agenda) IsFreed(clusterID string) bool { return a.Freed[clusterID] }

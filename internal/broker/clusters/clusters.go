@@ -182,7 +182,7 @@ func (cs *Clusters) upsertCandidate(c *ledger.Cluster) {
 		cs.market.Remove(c.ClusterID)
 	}
 	// A waiting request may fit because of any change in the offer, not only of the amounts.
-	cs.s.FreeCluster(c.ClusterID)
+	cs.s.NoteFreed(c.ClusterID)
 	cs.UpdateCluster(c.ClusterID)
 }
 
@@ -197,7 +197,7 @@ func (cs *Clusters) updateFree(c *ledger.Cluster) quantity.Amounts {
 	p, free := cs.Presence(c.ClusterID), cs.s.OpenCapacity(c)
 	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
 	if raw.HasMoreThan(p.raw) || free.HasMoreThan(p.Free) {
-		cs.s.FreeCluster(c.ClusterID)
+		cs.s.NoteFreed(c.ClusterID)
 	}
 	p.raw, p.Free = raw, free
 	return free

@@ -79,7 +79,7 @@ func (cs *Clusters) UpdateCluster(clusterID string) {
 	if open := !silent && !shut; open != p.Open {
 		p.Open = open
 		if open {
-			cs.s.FreeCluster(clusterID)
+			cs.s.NoteFreed(clusterID)
 		}
 	}
 	next := term.Sooner(cs.nextPhaseChange(p.Heard, c.Agent), cs.nextPhaseChange(p.admitted, c.Agent))

@@ -25,14 +25,14 @@ func (cs *Clusters) updateConduct(c *ledger.Cluster) time.Time {
 	if !reflect.DeepEqual(standing, p.Standing) {
 		cs.market.SetStanding(c.ClusterID, standing)
 		p.Standing = standing
-		cs.s.FreeCluster(c.ClusterID) // the cluster may serve waiting requests again
+		cs.s.NoteFreed(c.ClusterID) // the cluster may serve waiting requests again
 		cs.s.PublishCluster(c.ClusterID)
 	}
 	excess, second := excessOf(c.ClusterID, c.Consuming, cs.s.Now())
 	if !reflect.DeepEqual(excess, p.Excess) {
 		cs.market.SetExcess(c.ClusterID, excess)
 		p.Excess = excess
-		term.FreeAll(cs.s) // the cluster's waiting requests may be served again
+		term.NoteAllFreed(cs.s) // the cluster's waiting requests may be served again
 		cs.s.PublishCluster(c.ClusterID)
 	}
 	return term.Sooner(first, second)

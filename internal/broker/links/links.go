@@ -150,7 +150,7 @@ func (l *Links) setLink(requester string, c *ledger.Cluster, is link, detail str
 	}
 	l.publishChange(requester)
 	if is.unreachableSince.IsZero() {
-		l.s.FreeCluster(c.ClusterID) // waiting requests may be granted there now
+		l.s.NoteFreed(c.ClusterID) // waiting requests may be granted there now
 	}
 }
 
@@ -160,7 +160,7 @@ func (l *Links) dropLink(requester, provider string) {
 	l.market.SetLink(requester, provider, decision.Link{})
 	if !was.unreachableSince.IsZero() {
 		l.publishChange(requester)
-		l.s.FreeCluster(provider)
+		l.s.NoteFreed(provider)
 	}
 }
 

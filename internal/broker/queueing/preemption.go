@@ -28,7 +28,7 @@ func (qu *Queue) updateHolder(r *ledger.Reservation) {
 	}
 	if has {
 		h.addHolder(p.Provider, r, priority)
-		qu.s.StirCluster(p.Provider)
+		qu.s.NotePreemptable(p.Provider)
 	}
 }
 
@@ -168,8 +168,8 @@ func (qu *Queue) updateTarget(r *ledger.Reservation) {
 	}
 	for _, id := range []string{was, is} {
 		if id != "" {
-			qu.s.RefreshCluster(id)
-			qu.s.FreeCluster(id)
+			qu.s.NoteOutdated(id)
+			qu.s.NoteFreed(id)
 		}
 	}
 }

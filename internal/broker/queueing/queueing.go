@@ -68,9 +68,9 @@ type Rules struct {
 type Session interface {
 	term.Term
 	Rules() Rules
-	// RefreshCluster, StirCluster and IsFreed belong to the agenda.
-	RefreshCluster(clusterID string)
-	StirCluster(clusterID string)
+	// NoteOutdated, NotePreemptable and IsFreed belong to the agenda.
+	NoteOutdated(clusterID string)
+	NotePreemptable(clusterID string)
 	IsFreed(clusterID string) bool
 	// SettledAt returns until when nothing may be decided, because the journal may have lost events;
 	// zero if it may be decided now.
@@ -142,7 +142,7 @@ func (qu *Queue) ApplyRules() {
 	for _, r := range qu.holders.listHolders() {
 		qu.updateHolder(r)
 	}
-	term.FreeAll(qu.s)
+	term.NoteAllFreed(qu.s)
 }
 
 // requestAndTried returns the request of a reservation, and the providers that it tried.
@@ -242,12 +242,12 @@ func (qu *Queue) Observe(e term.Event) {
 			if p := &r.Placements[i]; p.ProviderGone {
 				// A preemptor that waited for this placement to end may be granted elsewhere, even
 				// if this cluster has nothing free.
-				qu.s.FreeCluster(p.Provider)
+				qu.s.NoteFreed(p.Provider)
 			}
 		}
 	case *ledger.Edit:
 		if r.Waiting != nil {
-			term.FreeAll(qu.s) // there may be room for the new amounts
+			term.NoteAllFreed(qu.s) // there may be room for the new amounts
 		}
 	}
 }
@@ -310,7 +310,7 @@ func (qu *Queue) EndExclusion(name string) {
 	tried := r.Tried(qu.s.Now())
 	for i := range r.Placements {
 		if id := r.Placements[i].Provider; !slices.Contains(tried.Excluded, id) {
-			qu.s.FreeCluster(id)
+			qu.s.NoteFreed(id)
 		}
 	}
 }
@@ -396,7 +396,7 @@ func (qu *Queue) NoteAffinity(r *ledger.Reserve) {
 		if w.Requester != r.Requester || !related {
 			return true
 		}
-		term.FreeAll(qu.s)
+		term.NoteAllFreed(qu.s)
 		return false
 	})
 }

@@ -30,13 +30,13 @@ type Term interface {
 	// SetDeadline schedules a step for the given time; the zero time cancels it. The name is a prefix
 	// that the part owns, followed by an ID.
 	SetDeadline(name string, at time.Time)
-	// FreeCluster says that a cluster may now serve a request that it could not serve before. Waiting
+	// NoteFreed says that a cluster may now serve a request that it could not serve before. Waiting
 	// requests are tried there at the end of the call, and reservations of lost providers earlier than
 	// planned.
-	FreeCluster(clusterID string)
+	NoteFreed(clusterID string)
 	// PublishCluster says that the view of a cluster has changed.
 	PublishCluster(clusterID string)
 }
 
-// FreeAll calls FreeCluster for every cluster.
-func FreeAll(t Term) { t.Book().Clusters(func(c *ledger.Cluster) { t.FreeCluster(c.ClusterID) }) }
+// NoteAllFreed calls NoteFreed for every cluster.
+func NoteAllFreed(t Term) { t.Book().Clusters(func(c *ledger.Cluster) { t.NoteFreed(c.ClusterID) }) }
