@@ -19,7 +19,7 @@ func (s *session) watchDue(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-s.Agenda.Wake():
+		case <-s.NextChanged():
 		}
 		if next, ok := s.CarryOutDue(); ok {
 			timer.Reset(max(next.Sub(s.Now()), 0))
@@ -74,7 +74,7 @@ func (s *session) refreshOutdated() {
 	for len(s.Outdated) > 0 {
 		id := s.Outdated.First()
 		delete(s.Outdated, id)
-		s.Refresh(id)
+		s.RefreshCapacity(id)
 	}
 }
 
@@ -91,7 +91,7 @@ func (s *session) ServeWaiting() {
 	}
 	s.serving = true
 	defer func() { s.serving = false }()
-	defer s.Accounts.PauseCharging()() // the grants of others are not charged to the caller
+	defer s.Limiter.PauseCharging()() // the grants of others are not charged to the caller
 	for {
 		clusters, serveOn := s.Freed, s.Queue.ServeNextOn
 		if len(clusters) == 0 {

@@ -11,10 +11,10 @@ import (
 // up its share of the journal, and charges the written records to the member.
 func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*session) error) error {
 	return b.commitPlan(ctx, func(s *session) error {
-		if err := s.Accounts.CheckJournal(member); err != nil {
+		if err := s.Limiter.CheckJournal(member); err != nil {
 			return err
 		}
-		defer s.Accounts.Charge(member)()
+		defer s.Limiter.Charge(member)()
 		err := plan(s)
 		return errTooLarge(member, err)
 	})
@@ -35,6 +35,6 @@ func (b *Broker) NoteRefusal(member, figure, detail string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.session != nil {
-		b.session.Accounts.NoteRefusal(member, figure, detail)
+		b.session.Limiter.NoteRefusal(member, figure, detail)
 	}
 }

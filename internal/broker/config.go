@@ -25,10 +25,10 @@ func (b *Broker) applyConfig(c settings.Config) {
 	if b.session != nil {
 		b.session.market.SetRates(c.Rates)
 		b.session.recordConfiguration()
-		b.session.UpdateAll()
+		b.session.UpdateAllClusters()
 		b.session.Drains.Apply(before.Drains, known)
 		b.session.ApplyRules()
-		b.session.RefreshAll()
+		b.session.RefreshAllCapacities()
 		if c.Queue.Paused != before.Queue.Paused || !known {
 			for _, r := range b.session.Waiting() {
 				b.session.publishChange(r) // statuses show whether the queue is paused

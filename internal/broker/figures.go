@@ -37,7 +37,7 @@ func (b *Broker) withSession(read func(*session)) bool {
 }
 
 func readReservations(s *session, f *metrics.Figures) {
-	f.Now, f.Position, f.Waiting, f.Awaited = s.Now(), s.book.Position(), s.Queue.Len(), s.Recovery.Awaited()
+	f.Now, f.Position, f.Waiting, f.Awaited = s.Now(), s.book.Position(), s.Queue.Len(), s.Recovery.CountAwaited()
 	s.book.Reservations(f.AddReservation)
 }
 

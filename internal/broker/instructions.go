@@ -79,7 +79,7 @@ func (s *session) listInstructions(clusterID string, after uint64) (*v1.Instruct
 		unsigned.Add(r, p)
 	}
 	if after == 0 {
-		for _, ref := range s.Void(clusterID) {
+		for _, ref := range s.VoidPlacements(clusterID) {
 			add(views.VoidInstruction(clusterID, ref), nil, nil)
 		}
 	}

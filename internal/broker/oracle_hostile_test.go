@@ -97,7 +97,7 @@ func (m *machine) withinBudget() error {
 	defer m.mu.Unlock()
 	budget, t := m.config.Budget, m.session
 	var err error
-	t.Accounts.Each(func(id string, written float64, entries int) {
+	t.Limiter.Each(func(id string, written float64, entries int) {
 		// An admitted call may exceed the budget by one event.
 		if written > float64(budget.JournalPerHour+1<<20) {
 			err = fmt.Errorf("%s has written %.0f bytes", id, written)

@@ -23,7 +23,7 @@ func (s *session) Book() *ledger.State             { return s.book }
 func (s *session) Log() logr.Logger                { return s.log }
 func (s *session) Now() time.Time                  { return s.b.opts.Now().UTC() }
 func (s *session) PublishCluster(clusterID string) { s.b.feed.AddCluster(clusterID) }
-func (s *session) Wake()                           { s.b.wakeAll() }
+func (s *session) WakeCallers()                    { s.b.wakeAll() }
 
 func (s *session) IsConfigured() bool       { return s.b.configured }
 func (s *session) IsPaused() bool           { return s.currentConfig().Queue.Paused }
@@ -33,7 +33,7 @@ func (s *session) Headroom() int            { return s.currentConfig().Headroom 
 func (s *session) IdleBound() (*ledger.IdlePolicy, bool) {
 	return s.currentConfig().Idle, s.b.configured
 }
-func (s *session) Orders() (map[string]drains.Drain, bool) {
+func (s *session) ConfiguredDrains() (map[string]drains.Drain, bool) {
 	return s.currentConfig().Drains, s.b.configured
 }
 func (s *session) QueueLength() (waiting, most int) {

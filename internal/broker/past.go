@@ -55,7 +55,7 @@ func NewPast(recovery journal.Recovery, at time.Time, readConfig func(json.RawMe
 	p.b.session = s
 	s.began = at
 	s.derive()
-	s.AgeSilent()
+	s.RestoreSilence()
 	return p, nil
 }
 

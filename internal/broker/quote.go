@@ -46,7 +46,7 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 		if known, err := s.Quotes.Release(clusterID, nameOrKey); known || err != nil {
 			return err
 		}
-		return term.FaultOf(s.Accounts.CloseKey(clusterID, quotes.Key(nameOrKey), ledger.UserOf(clusterID, "")))
+		return term.FaultOf(s.Limiter.CloseKey(clusterID, quotes.Key(nameOrKey), ledger.UserOf(clusterID, "")))
 	})
 }
 
@@ -99,7 +99,7 @@ func (s *session) IsShutOut(requester, provider string) bool {
 
 // NoteHold implements quotes.Session.
 func (s *session) NoteHold(held *ledger.Quote) {
-	s.Refresh(held.Provider)
+	s.RefreshCapacity(held.Provider)
 	if held.Ended != "" {
 		s.NoteFreed(held.Provider)
 		s.NoteAffinity(&held.Reserve)

@@ -42,7 +42,7 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, u
 			if shut {
 				return nil
 			}
-			return term.FaultOf(s.Accounts.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
+			return term.FaultOf(s.Limiter.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)

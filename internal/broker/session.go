@@ -63,7 +63,7 @@ type session struct {
 	expirers map[string]func(id string)
 
 	// The methods of the parts implement the interfaces through which other parts see the session.
-	*budget.Accounts
+	*budget.Limiter
 	*archive.Archive
 	*clusters.Clusters
 	*decider.Decider
@@ -104,7 +104,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.Reservations = reservations.New(s, s.market, b.opts.Random)
 	s.Idles = idle.New(s)
 	s.Excesses = excess.New(s)
-	s.Accounts = budget.New(s)
+	s.Limiter = budget.New(s)
 	s.Clusters = clusters.New(s, s.market)
 	s.Recovery = recovery.New(s)
 	s.Queue = queueing.New(s, s.market)
@@ -120,7 +120,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.Archive = archive.New(s, b.opts.Store, JournalName, id)
 	s.expirers = map[string]func(string){
 		quotes.Due: s.Quotes.Expire, links.Due: s.Links.ExpireReports, excess.Due: s.Excesses.RecordDelayed,
-		budget.KeysDue: s.Accounts.ExpireKeys, budget.RefusalsDue: s.Accounts.ExpireRefusals,
+		budget.KeysDue: s.Limiter.ExpireKeys, budget.RefusalsDue: s.Limiter.ExpireRefusals,
 		queueing.TriedDue: s.Queue.EndExclusion, drains.Due: s.Drains.UpdateRecall, idle.Due: s.Idles.CarryOutDue,
 	}
 	s.changeObservers = []func(*ledger.Reservation){
@@ -128,7 +128,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 		s.Drains.ReservationChanged, s.Idles.ReservationChanged,
 	}
 	s.observers = []func(term.Event){
-		s.Accounts.Observe, s.Healing.Observe, s.Links.Observe, s.publishEvent, s.Queue.Observe, s.Clusters.Observe,
+		s.Limiter.Observe, s.Healing.Observe, s.Links.Observe, s.publishEvent, s.Queue.Observe, s.Clusters.Observe,
 		s.Recovery.Observe, s.Quotes.Observe, s.Recorder.Observe,
 	}
 	if record := b.opts.RecordSpan; record != nil {
@@ -164,7 +164,7 @@ func (s *session) derive() {
 		s.publishChange(r)
 	}
 	s.refreshOutdated()
-	s.Accounts.CountBook()
+	s.Limiter.CountFromBook()
 	s.Quotes.RescheduleAll()
 }
 

@@ -73,7 +73,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: s.Presence(id).Phase, Heard: s.Presence(id).Heard,
-			Doubts: s.DoubtsAbout(c), Record: c.Record, OverBudget: s.Accounts.OverBudget(id),
+			Doubts: s.DoubtsAbout(c), Record: c.Record, OverBudget: s.Limiter.OverBudget(id),
 			Denied:      s.IsDenied(c),
 			Drain:       s.Drains.ViewOf(c),
 			Unreachable: s.Links.UnreachableFrom(id),

@@ -58,7 +58,7 @@ func NewWhatIf(book *replay.Book, config settings.Config, at time.Time, ahead ti
 	// Healing repeats a failed search early if capacity is freed, so a long plan can do with few
 	// regular searches.
 	s.RetryEvery = max(healing.Retry, ahead/20)
-	s.book.Clusters(func(c *ledger.Cluster) { s.Trust(c.ClusterID) })
+	s.book.Clusters(func(c *ledger.Cluster) { s.TrustCluster(c.ClusterID) })
 	s.start()
 	// At the start of a term, many deadlines wait until agents have called. The start is set so far
 	// back that this wait is over.
@@ -113,7 +113,7 @@ func (w *WhatIf) Add(offer *ledger.Offer) error {
 	w.s.b.SetConfig(context.Background(), config)
 	added := *offer
 	added.Agent, added.Source = true, nil
-	w.s.Recovery.Trust(offer.ClusterID)
+	w.s.Recovery.TrustCluster(offer.ClusterID)
 	w.s.Presence(offer.ClusterID).Heard = w.Now().Add(heardUntil)
 	return w.s.Record(ledger.Event{Change: &added})
 }

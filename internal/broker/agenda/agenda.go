@@ -83,8 +83,8 @@ func (h *dueHeap) Pop() any {
 	return last
 }
 
-// Wake returns a channel that receives a value when the earliest deadline may have changed.
-func (s *Schedule) Wake() <-chan struct{} { return s.wake }
+// NextChanged returns a channel that receives a value when the earliest deadline may have changed.
+func (s *Schedule) NextChanged() <-chan struct{} { return s.wake }
 
 // SetDeadline sets the deadline of a name; the zero time removes it.
 func (s *Schedule) SetDeadline(name string, at time.Time) {

@@ -100,47 +100,47 @@ type Session interface {
 	TakingPart(clusterID string) iter.Seq[*ledger.Reservation]
 }
 
-// Accounts tracks how much of the broker each member uses, and refuses calls that exceed its budget
+// Limiter tracks how much of the broker each member uses, and refuses calls that exceed its budget
 // with fault.TooManyRequests.
-type Accounts struct {
+type Limiter struct {
 	s        Session
 	byMember map[string]*account
 	// payer is the member whose call is in progress and to which records are charged, "" for none.
 	payer string
 }
 
-// New returns Accounts without any use.
-func New(s Session) *Accounts { return &Accounts{s: s, byMember: map[string]*account{}} }
+// New returns a Limiter without any use.
+func New(s Session) *Limiter { return &Limiter{s: s, byMember: map[string]*account{}} }
 
 // Charge charges records to a member until the returned function is called.
-func (as *Accounts) Charge(member string) (stop func()) {
-	as.payer = member
-	return func() { as.payer = "" }
+func (l *Limiter) Charge(member string) (stop func()) {
+	l.payer = member
+	return func() { l.payer = "" }
 }
 
-func (as *Accounts) accountOf(member string) *account {
-	a := as.byMember[member]
+func (l *Limiter) accountOf(member string) *account {
+	a := l.byMember[member]
 	if a == nil {
 		a = &account{}
-		as.byMember[member] = a
+		l.byMember[member] = a
 	}
-	if most := int(as.s.Budget().JournalPerHour); a.journal == nil || a.journal.Burst() != most {
+	if most := int(l.s.Budget().JournalPerHour); a.journal == nil || a.journal.Burst() != most {
 		a.journal = rate.NewLimiter(rate.Limit(most)/3600, most)
 	}
 	return a
 }
 
 // PauseCharging stops charging records to any member until the returned function is called.
-func (as *Accounts) PauseCharging() (resume func()) {
-	payer := as.payer
-	as.payer = ""
-	return func() { as.payer = payer }
+func (l *Limiter) PauseCharging() (resume func()) {
+	payer := l.payer
+	l.payer = ""
+	return func() { l.payer = payer }
 }
 
 // CheckJournal returns an error if the member has used up its share of the journal.
-func (as *Accounts) CheckJournal(member string) error {
-	journal := as.accountOf(member).journal
-	left := journal.TokensAt(as.s.Now())
+func (l *Limiter) CheckJournal(member string) error {
+	journal := l.accountOf(member).journal
+	left := journal.TokensAt(l.s.Now())
 	if left > 0 {
 		return nil
 	}
@@ -150,8 +150,8 @@ func (as *Accounts) CheckJournal(member string) error {
 }
 
 // chargeRecord charges the record of an event to the member that caused it.
-func (as *Accounts) chargeRecord(e term.Event) {
-	member := as.payer
+func (l *Limiter) chargeRecord(e term.Event) {
+	member := l.payer
 	if offer, ok := e.Change.(*ledger.Offer); ok && offer.Agent {
 		member = offer.ClusterID // an offer may be recorded during another member's call
 	}
@@ -161,19 +161,19 @@ func (as *Accounts) chargeRecord(e term.Event) {
 	if member == "" {
 		return
 	}
-	as.accountOf(member).journal.ReserveN(as.s.Now(), e.Size+recordOverhead)
+	l.accountOf(member).journal.ReserveN(l.s.Now(), e.Size+recordOverhead)
 }
 
-// CountBook fills the accounts from the book.
-func (as *Accounts) CountBook() {
-	as.s.Book().Reservations(func(r *ledger.Reservation) { as.accountOf(r.Requester).reservations += weightOf(r) })
-	as.s.Book().ShutKeys(func(k ledger.Shut, at time.Time) {
-		a := as.accountOf(k.Requester)
+// CountFromBook fills the accounts from the book.
+func (l *Limiter) CountFromBook() {
+	l.s.Book().Reservations(func(r *ledger.Reservation) { l.accountOf(r.Requester).reservations += weightOf(r) })
+	l.s.Book().ShutKeys(func(k ledger.Shut, at time.Time) {
+		a := l.accountOf(k.Requester)
 		a.closedKeys = append(a.closedKeys, closedKey{k.Key, at})
 	})
-	for id, a := range as.byMember {
+	for id, a := range l.byMember {
 		slices.SortFunc(a.closedKeys, func(x, y closedKey) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.key, y.key)) })
-		as.setKeyDeadline(id)
+		l.setKeyDeadline(id)
 	}
 }
 
@@ -190,54 +190,59 @@ func weightOf(r *ledger.Reservation) int {
 }
 
 // Observe implements term.Observer.
-func (as *Accounts) Observe(e term.Event) {
-	as.chargeRecord(e)
+func (l *Limiter) Observe(e term.Event) {
+	l.chargeRecord(e)
 	switch change := e.Change.(type) {
 	case *ledger.Forget:
 		for _, r := range e.Forgotten {
-			as.accountOf(r.Requester).reservations -= weightOf(r)
+			l.accountOf(r.Requester).reservations -= weightOf(r)
 		}
 		for _, k := range change.Keys {
-			a := as.accountOf(k.Requester)
+			a := l.accountOf(k.Requester)
 			a.closedKeys = slices.DeleteFunc(a.closedKeys, func(s closedKey) bool { return s.key == k.Key })
 		}
 	case *ledger.Shut:
-		a := as.accountOf(change.Requester)
+		a := l.accountOf(change.Requester)
 		a.closedKeys = append(a.closedKeys, closedKey{change.Key, e.At})
-		as.setKeyDeadline(change.Requester)
+		l.setKeyDeadline(change.Requester)
 	}
 	if e.IsNew {
-		as.accountOf(e.Changed.Requester).reservations += weightOf(e.Changed)
+		l.accountOf(e.Changed.Requester).reservations += weightOf(e.Changed)
 	}
 }
 
-// MakeRoom makes room in the book for one more reservation of a requester. If the requester's budget is used up, it
-// forgets the oldest ended reservations. If that is not enough, it returns an error.
-func (as *Accounts) MakeRoom(q *requests.Request) error {
+// MakeRoom makes room in the book for one more reservation of a requester.
+func (l *Limiter) MakeRoom(q *requests.Request) error {
 	if q.Object != nil {
 		return nil // requests in Reservation objects are limited by the RBAC of the broker cluster instead
 	}
-	a := as.accountOf(q.Requester)
-	if as.hasRoom(a) {
+	return l.ensureRoom(q.Requester)
+}
+
+// ensureRoom makes room in the book for one more reservation or closed key of a requester. If the requester's budget is
+// used up, it forgets the oldest ended reservations and closed keys. If that is not enough, it returns an error.
+func (l *Limiter) ensureRoom(requester string) error {
+	a := l.accountOf(requester)
+	if l.hasRoom(a) {
 		return nil
 	}
-	if err := as.forgetOldest(q.Requester); err != nil || as.hasRoom(a) {
+	if err := l.forgetOldest(requester); err != nil || l.hasRoom(a) {
 		return err
 	}
 	return fault.Over("reservations", time.Minute, "member %q holds %d of %d reservations, where long requirements count several times: release some; BrokerConfig.spec.memberBudget.reservations sets it",
-		q.Requester, a.reservations+len(a.closedKeys), as.s.Budget().Reservations)
+		requester, a.reservations+len(a.closedKeys), l.s.Budget().Reservations)
 }
 
 // hasRoom reports whether a requester may have another reservation or closed key in the book.
-func (as *Accounts) hasRoom(a *account) bool {
-	return a.reservations+len(a.closedKeys) < as.s.Budget().Reservations
+func (l *Limiter) hasRoom(a *account) bool {
+	return a.reservations+len(a.closedKeys) < l.s.Budget().Reservations
 }
 
 // forgetOldest forgets the oldest ended reservations and closed keys of a requester, up to forgetAtOnce of each, before
 // their usual time (term.Retain) is over.
-func (as *Accounts) forgetOldest(requester string) error {
-	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(closedKey) bool { return true })}
-	for r := range as.s.TakingPart(requester) {
+func (l *Limiter) forgetOldest(requester string) error {
+	forget := &ledger.Forget{Keys: l.oldestKeys(requester, func(closedKey) bool { return true })}
+	for r := range l.s.TakingPart(requester) {
 		if len(forget.Names) == forgetAtOnce {
 			break
 		}
@@ -248,28 +253,22 @@ func (as *Accounts) forgetOldest(requester string) error {
 	if len(forget.Names)+len(forget.Keys) == 0 {
 		return nil
 	}
-	return as.s.Record(ledger.Event{Change: forget})
+	return l.s.Record(ledger.Event{Change: forget})
 }
 
 // CloseKey closes a key that names no reservation, so that a request with it is refused.
-func (as *Accounts) CloseKey(requester, key string, by ledger.Actor) error {
-	if a := as.accountOf(requester); !as.hasRoom(a) {
-		if err := as.forgetOldest(requester); err != nil {
-			return err
-		}
-		if !as.hasRoom(a) {
-			return fault.Over("reservations", time.Minute, "member %q holds %d of %d reservations and closed keys: release some",
-				requester, a.reservations+len(a.closedKeys), as.s.Budget().Reservations)
-		}
+func (l *Limiter) CloseKey(requester, key string, by ledger.Actor) error {
+	if err := l.ensureRoom(requester); err != nil {
+		return err
 	}
-	return as.s.Record(ledger.Event{By: by, Change: &ledger.Shut{Requester: requester, Key: key}})
+	return l.s.Record(ledger.Event{By: by, Change: &ledger.Shut{Requester: requester, Key: key}})
 }
 
 // oldestKeys returns the closed keys of a requester, the oldest first, up to the first one for
 // which old returns false. It returns at most forgetAtOnce keys.
-func (as *Accounts) oldestKeys(requester string, old func(closedKey) bool) []ledger.Shut {
+func (l *Limiter) oldestKeys(requester string, old func(closedKey) bool) []ledger.Shut {
 	var out []ledger.Shut
-	for _, k := range as.accountOf(requester).closedKeys {
+	for _, k := range l.accountOf(requester).closedKeys {
 		if len(out) == forgetAtOnce || !old(k) {
 			break
 		}
@@ -280,38 +279,38 @@ func (as *Accounts) oldestKeys(requester string, old func(closedKey) bool) []led
 
 // setKeyDeadline schedules ExpireKeys for when the requester's oldest closed key expires, which is 24 hours (the
 // constant term.Retain) after it was closed.
-func (as *Accounts) setKeyDeadline(requester string) {
-	if shut := as.accountOf(requester).closedKeys; len(shut) > 0 {
-		as.s.SetDeadline(KeysDue+requester, shut[0].at.Add(term.Retain))
+func (l *Limiter) setKeyDeadline(requester string) {
+	if shut := l.accountOf(requester).closedKeys; len(shut) > 0 {
+		l.s.SetDeadline(KeysDue+requester, shut[0].at.Add(term.Retain))
 	}
 }
 
 // ExpireKeys forgets the closed keys of a requester that have expired.
-func (as *Accounts) ExpireKeys(requester string) {
-	old := as.oldestKeys(requester, func(k closedKey) bool { return !k.at.Add(term.Retain).After(as.s.Now()) })
+func (l *Limiter) ExpireKeys(requester string) {
+	old := l.oldestKeys(requester, func(k closedKey) bool { return !k.at.Add(term.Retain).After(l.s.Now()) })
 	if len(old) > 0 {
-		if err := as.s.Record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
-			as.s.Log().Error(err, "forgetting closed keys failed, retrying", "cluster", requester)
-			as.s.SetDeadline(KeysDue+requester, as.s.Now().Add(term.RetryDelay))
+		if err := l.s.Record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
+			l.s.Log().Error(err, "forgetting closed keys failed, retrying", "cluster", requester)
+			l.s.SetDeadline(KeysDue+requester, l.s.Now().Add(term.RetryDelay))
 			return
 		}
 	}
-	as.setKeyDeadline(requester)
+	l.setKeyDeadline(requester)
 }
 
 // CheckWaiting returns an error if the member already uses up its share of the queue. It does not limit
 // requests in Reservation objects.
-func (as *Accounts) CheckWaiting(q *requests.Request) error {
+func (l *Limiter) CheckWaiting(q *requests.Request) error {
 	if q.Object != nil {
 		return nil
 	}
-	length, longest := as.s.QueueLength()
-	most := cmp.Or(as.s.Budget().Waiting, max(longest/4, leastWaiting))
+	length, longest := l.s.QueueLength()
+	most := cmp.Or(l.s.Budget().Waiting, max(longest/4, leastWaiting))
 	if length < most {
 		return nil // the whole queue is shorter than the share of one member
 	}
 	n := 0
-	for r := range as.s.TakingPart(q.Requester) {
+	for r := range l.s.TakingPart(q.Requester) {
 		if r.Requester == q.Requester && r.Waiting != nil {
 			n++
 		}
@@ -325,11 +324,11 @@ func (as *Accounts) CheckWaiting(q *requests.Request) error {
 
 // NoteRefusal stores that a call of a member was refused because of its budget. figure names the limit,
 // detail is the message to the member.
-func (as *Accounts) NoteRefusal(member, figure, detail string) {
-	if as.s.Book().Cluster(member) == nil {
+func (l *Limiter) NoteRefusal(member, figure, detail string) {
+	if l.s.Book().Cluster(member) == nil {
 		return
 	}
-	a, now := as.accountOf(member), as.s.Now()
+	a, now := l.accountOf(member), l.s.Now()
 	if a.refusals == nil {
 		a.refusals = map[string]refusal{}
 	}
@@ -337,27 +336,27 @@ func (as *Accounts) NoteRefusal(member, figure, detail string) {
 	a.refusals[figure] = refusal{Figure: figure, Detail: detail, At: now}
 	if !known || now.Sub(a.shown) >= refusalRefresh {
 		a.shown = now
-		as.s.PublishCluster(member)
+		l.s.PublishCluster(member)
 	}
-	as.s.SetDeadline(RefusalsDue+member, now.Add(refusalShown))
+	l.s.SetDeadline(RefusalsDue+member, now.Add(refusalShown))
 }
 
 // ExpireRefusals drops the refusals that have been shown for refusalShown.
-func (as *Accounts) ExpireRefusals(member string) {
-	a := as.accountOf(member)
-	maps.DeleteFunc(a.refusals, func(_ string, r refusal) bool { return as.s.Now().Sub(r.At) >= refusalShown })
-	if as.s.Book().Cluster(member) != nil {
-		as.s.PublishCluster(member)
+func (l *Limiter) ExpireRefusals(member string) {
+	a := l.accountOf(member)
+	maps.DeleteFunc(a.refusals, func(_ string, r refusal) bool { return l.s.Now().Sub(r.At) >= refusalShown })
+	if l.s.Book().Cluster(member) != nil {
+		l.s.PublishCluster(member)
 	}
 	if len(a.refusals) > 0 {
-		as.s.SetDeadline(RefusalsDue+member, as.s.Now().Add(refusalShown))
+		l.s.SetDeadline(RefusalsDue+member, l.s.Now().Add(refusalShown))
 	}
 }
 
 // OverBudget returns a text for each limit of the budget that the member has recently exceeded.
-func (as *Accounts) OverBudget(clusterID string) []string {
+func (l *Limiter) OverBudget(clusterID string) []string {
 	var out []string
-	a := as.accountOf(clusterID)
+	a := l.accountOf(clusterID)
 	for _, figure := range slices.Sorted(maps.Keys(a.refusals)) {
 		out = append(out, a.refusals[figure].Detail)
 	}
@@ -366,8 +365,8 @@ func (as *Accounts) OverBudget(clusterID string) []string {
 
 // Each calls check for each member, with how many bytes of Budget.JournalPerHour it has used up and how
 // many reservations and closed keys it has in the book.
-func (as *Accounts) Each(check func(member string, written float64, entries int)) {
-	for id, a := range as.byMember {
-		check(id, float64(a.journal.Burst())-a.journal.TokensAt(as.s.Now()), a.reservations+len(a.closedKeys))
+func (l *Limiter) Each(check func(member string, written float64, entries int)) {
+	for id, a := range l.byMember {
+		check(id, float64(a.journal.Burst())-a.journal.TokensAt(l.s.Now()), a.reservations+len(a.closedKeys))
 	}
 }

@@ -140,13 +140,13 @@ func (cs *Clusters) Observe(e term.Event) {
 		}
 	case *ledger.Lineage:
 		// Quotes that ended because of the new lineage may have held capacity.
-		cs.s.Book().Clusters(func(c *ledger.Cluster) { cs.Refresh(c.ClusterID) })
+		cs.s.Book().Clusters(func(c *ledger.Cluster) { cs.RefreshCapacity(c.ClusterID) })
 	case *ledger.ProviderGone:
 		cs.updateRequester(e.Changed.Requester) // the end of a placement may change the requester's pauses
 	}
 	if e.Changed != nil {
 		for i := range e.Changed.Placements {
-			cs.Refresh(e.Changed.Placements[i].Provider)
+			cs.RefreshCapacity(e.Changed.Placements[i].Provider)
 		}
 	}
 }
@@ -212,9 +212,9 @@ func (cs *Clusters) updateReliability(c *ledger.Cluster) {
 	cs.market.SetReliability(c.ClusterID, known)
 }
 
-// Refresh updates a cluster's free capacity and reliability in the market after its
+// RefreshCapacity updates a cluster's free capacity and reliability in the market after its
 // placements or quotes have changed.
-func (cs *Clusters) Refresh(clusterID string) {
+func (cs *Clusters) RefreshCapacity(clusterID string) {
 	c := cs.s.Book().Cluster(clusterID)
 	cs.market.SetAvailable(clusterID, cs.updateFree(c))
 	cs.reshaped[clusterID] = true
@@ -225,8 +225,8 @@ func (cs *Clusters) Refresh(clusterID string) {
 	cs.s.PublishCluster(clusterID)
 }
 
-// RefreshAll computes the free capacity of all clusters again, after the configuration has changed.
-func (cs *Clusters) RefreshAll() {
+// RefreshAllCapacities computes the free capacity of all clusters again, after the configuration has changed.
+func (cs *Clusters) RefreshAllCapacities() {
 	cs.s.Book().Clusters(func(c *ledger.Cluster) { cs.market.SetAvailable(c.ClusterID, cs.updateFree(c)) })
 }
 

@@ -89,8 +89,8 @@ func (cs *Clusters) UpdateCluster(clusterID string) {
 	cs.s.SetDeadline(Due+clusterID, term.Sooner(next, cs.updateConduct(c)))
 }
 
-// UpdateAll calls UpdateCluster for every cluster.
-func (cs *Clusters) UpdateAll() {
+// UpdateAllClusters calls UpdateCluster for every cluster.
+func (cs *Clusters) UpdateAllClusters() {
 	cs.s.Book().Clusters(func(c *ledger.Cluster) { cs.UpdateCluster(c.ClusterID) })
 }
 
@@ -130,8 +130,8 @@ func (cs *Clusters) SecondsSilent(clusterID string) *float64 {
 	return new(max(cs.s.Now().Sub(cs.Presence(clusterID).Heard), 0).Seconds())
 }
 
-// AgeSilent sets, for each cluster that the journal says is silent, when it was last heard.
-func (cs *Clusters) AgeSilent() {
+// RestoreSilence sets, for each cluster that the journal says is silent, when it was last heard.
+func (cs *Clusters) RestoreSilence() {
 	cs.s.Book().Clusters(func(c *ledger.Cluster) {
 		if c.Agent && !c.LostSince.IsZero() {
 			cs.Presence(c.ClusterID).Heard = c.LostSince

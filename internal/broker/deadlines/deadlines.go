@@ -25,10 +25,10 @@ type Session interface {
 	IsBlocked(clusterID string) bool
 	IsStranger(r *ledger.Reservation) bool
 	StrangerDeadline(r *ledger.Reservation) time.Time
-	// DueAt returns when the next step of a reservation's healing is due, zero if none is.
-	DueAt(r *ledger.Reservation) time.Time
+	// HealingDueAt returns when the next step of a reservation's healing is due, zero if none is.
+	HealingDueAt(r *ledger.Reservation) time.Time
 	// The steps.
-	Advance(r *ledger.Reservation) error
+	AdvanceHealing(r *ledger.Reservation) error
 	TimeOut(r *ledger.Reservation) error
 	EndReservation(r *ledger.Reservation, by ledger.Actor, message string) error
 	ReplacePlacement(r *ledger.Reservation) error
@@ -80,7 +80,7 @@ func (d *Deadlines) deadlineOf(r *ledger.Reservation) time.Time {
 		return d.s.Now()
 	}
 	at := d.withoutHealing(r)
-	if by := d.s.DueAt(r); !by.IsZero() && (at.IsZero() || by.Before(at)) {
+	if by := d.s.HealingDueAt(r); !by.IsZero() && (at.IsZero() || by.Before(at)) {
 		return by
 	}
 	return at
@@ -170,7 +170,7 @@ func (d *Deadlines) carryOut(r *ledger.Reservation) error {
 		return d.s.EndReservation(r, ledger.Recovery, fmt.Sprintf("%q, in whose name %s announced it, did not claim it", r.Requester, r.Provider))
 	}
 	if d.isHealingDue(r) {
-		return d.s.Advance(r)
+		return d.s.AdvanceHealing(r)
 	}
 	hasPlacement := !term.HasNoStandingPlacement(r)
 	switch _, due := d.placementDeadline(r); {
@@ -195,7 +195,7 @@ func (d *Deadlines) carryOut(r *ledger.Reservation) error {
 // isHealingDue reports whether a step of healing is due for the reservation now, and no step of any
 // other kind.
 func (d *Deadlines) isHealingDue(r *ledger.Reservation) bool {
-	by, otherwise := d.s.DueAt(r), d.withoutHealing(r)
+	by, otherwise := d.s.HealingDueAt(r), d.withoutHealing(r)
 	return !by.IsZero() && !by.After(d.s.Now()) && (otherwise.IsZero() || otherwise.After(d.s.Now()))
 }
 

@@ -67,9 +67,9 @@ func (d *Decider) CanPlace(q *requests.Request, tried ledger.Tried) bool {
 	return ok
 }
 
-// Judge returns the first verdicts about a request, at most that many, and counts the rejections by
+// JudgeCandidates returns the first verdicts about a request, at most that many, and counts the rejections by
 // reason.
-func (d *Decider) Judge(q *requests.Request, most int) ([]decision.Verdict, map[string]int32) {
+func (d *Decider) JudgeCandidates(q *requests.Request, most int) ([]decision.Verdict, map[string]int32) {
 	judged := d.listVerdicts(d.NewDecisionRequest(q, ledger.Tried{}), q.Target, most)
 	return judged.verdicts, judged.rejected
 }

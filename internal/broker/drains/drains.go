@@ -27,9 +27,9 @@ const Due = "drain/"
 // Session is what drains need of the broker's session.
 type Session interface {
 	term.Term
-	// Orders returns the configured drains by cluster, and false if the broker has not read its
+	// ConfiguredDrains returns the configured drains by cluster, and false if the broker has not read its
 	// configuration.
-	Orders() (map[string]Drain, bool)
+	ConfiguredDrains() (map[string]Drain, bool)
 }
 
 // Drains recalls the reservations of drained clusters. From then on, the
@@ -42,7 +42,7 @@ func New(s Session) *Drains { return &Drains{s} }
 
 // Find returns the drain of a cluster, and whether there is one.
 func (ds *Drains) Find(clusterID string) (Drain, bool) {
-	orders, _ := ds.s.Orders()
+	orders, _ := ds.s.ConfiguredDrains()
 	d, ok := orders[clusterID]
 	return d, ok
 }
@@ -65,7 +65,7 @@ func (ds *Drains) findEmptying(clusterID string) (Drain, bool) {
 // the drains of the previous configuration. known is false if there was no previous configuration; all clusters are
 // then examined.
 func (ds *Drains) Apply(before map[string]Drain, known bool) {
-	now, _ := ds.s.Orders()
+	now, _ := ds.s.ConfiguredDrains()
 	ds.s.Book().Clusters(func(c *ledger.Cluster) {
 		was, had := before[c.ClusterID]
 		is, has := now[c.ClusterID]
@@ -110,7 +110,7 @@ func (ds *Drains) UpdateRecall(name string) {
 // not read its configuration. If the provider has also recalled the placement, the earlier deadline
 // applies.
 func (ds *Drains) neededRecall(r *ledger.Reservation) *ledger.Recall {
-	orders, configured := ds.s.Orders()
+	orders, configured := ds.s.ConfiguredDrains()
 	if !configured || r.EndReason != "" {
 		return nil
 	}

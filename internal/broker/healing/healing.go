@@ -77,18 +77,18 @@ func (h *Healing) Observe(e term.Event) {
 	}
 }
 
-// DueAt returns when the next step of a reservation's healing is due, zero if none is.
+// HealingDueAt returns when the next step of a reservation's healing is due, zero if none is.
 //
 // While the broker was away, agents could not reach it. So healing starts only after every provider
 // had time to report to this session. A provider that recalled the placement has reported already.
-func (h *Healing) DueAt(r *ledger.Reservation) time.Time {
+func (h *Healing) HealingDueAt(r *ledger.Reservation) time.Time {
 	switch h.s.Book().Healing(r) {
 	case ledger.HealNothing:
 		return time.Time{}
 	case ledger.HealBegin:
 		begin := h.s.Began()
 		if r.CalledBack() == nil {
-			begin = term.Later(h.s.Began().Add(h.s.Timeouts().Silence), h.MoveAt(r.Current()))
+			begin = term.Later(h.s.Began().Add(h.s.Timeouts().Silence), h.MayMoveAt(r.Current()))
 		}
 		return term.Later(term.Later(begin, h.s.SettledAt()), h.retryAt[r.Name])
 	default:
@@ -96,18 +96,18 @@ func (h *Healing) DueAt(r *ledger.Reservation) time.Time {
 	}
 }
 
-// MovesAt returns when the broker will first look for another provider because the provider of a
+// SearchesAt returns when the broker will first look for another provider because the provider of a
 // placement is silent or its node NotReady; zero if the broker will not look for one.
-func (h *Healing) MovesAt(r *ledger.Reservation, p *ledger.Placement) time.Time {
+func (h *Healing) SearchesAt(r *ledger.Reservation, p *ledger.Placement) time.Time {
 	if p != r.Current() || r.CalledBack() != nil || h.s.Book().Healing(r) != ledger.HealBegin {
 		return time.Time{}
 	}
-	return term.Later(term.Later(h.s.Began().Add(h.s.Timeouts().Silence), h.MoveAt(p)), h.s.SettledAt())
+	return term.Later(term.Later(h.s.Began().Add(h.s.Timeouts().Silence), h.MayMoveAt(p)), h.s.SettledAt())
 }
 
-// MoveAt returns when a reservation may leave its provider: when the provider has been silent, or
+// MayMoveAt returns when a reservation may leave its provider: when the provider has been silent, or
 // the node NotReady, for as long as the timeouts say. If both apply, it returns the earlier time.
-func (h *Healing) MoveAt(p *ledger.Placement) time.Time {
+func (h *Healing) MayMoveAt(p *ledger.Placement) time.Time {
 	timeouts, lost := h.s.Timeouts(), h.s.Book().Cluster(p.Provider).LostSince
 	at := lost.Add(timeouts.Healing)
 	if unready := p.NodeSince.Time().Add(timeouts.NotReady); p.IsUnready() && (lost.IsZero() || unready.Before(at)) {
@@ -116,8 +116,8 @@ func (h *Healing) MoveAt(p *ledger.Placement) time.Time {
 	return at
 }
 
-// Advance carries out the next healing step of a reservation.
-func (h *Healing) Advance(r *ledger.Reservation) error {
+// AdvanceHealing carries out the next healing step of a reservation.
+func (h *Healing) AdvanceHealing(r *ledger.Reservation) error {
 	p := r.Current()
 	switch h.s.Book().Healing(r) {
 	case ledger.HealBegin:

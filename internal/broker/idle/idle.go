@@ -338,9 +338,9 @@ func (x *Idles) ReleaseVacant(r *ledger.Reservation, p *ledger.Placement) error 
 	}})
 }
 
-// TimeOf returns what the requester is told about the idle time of a placement, nil if no idle time of
+// IdleTimeOf returns what the requester is told about the idle time of a placement, nil if no idle time of
 // the placement is recorded.
-func (x *Idles) TimeOf(r *ledger.Reservation, p *ledger.Placement) *v1.IdleTime {
+func (x *Idles) IdleTimeOf(r *ledger.Reservation, p *ledger.Placement) *v1.IdleTime {
 	known := r.IdleNow()
 	if known == nil || known.Placement != p.Number {
 		return nil

@@ -54,9 +54,9 @@ type Session interface {
 	IsShutOut(requester, provider string) bool
 	// DecideNew chooses a provider for a new request. It returns fault.NoCandidate if none can serve it.
 	DecideNew(q *requests.Request) (*term.Decision, error)
-	// Judge returns the first verdicts about a request, at most that many, and counts the rejections by
+	// JudgeCandidates returns the first verdicts about a request, at most that many, and counts the rejections by
 	// reason.
-	Judge(q *requests.Request, most int) ([]decision.Verdict, map[string]int32)
+	JudgeCandidates(q *requests.Request, most int) ([]decision.Verdict, map[string]int32)
 	// NewReserve returns a Reserve for a request, with a new name.
 	NewReserve(q *requests.Request, prefix string) *ledger.Reserve
 	// Bounds has the configured limit of a hold, 0 for none.

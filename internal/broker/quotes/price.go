@@ -72,7 +72,7 @@ func warnOfNodeSize(q *requests.Request, provider *ledger.Cluster) []string {
 // priceCandidates returns the candidates with the total price of the request on each. It also sets
 // the price of the chosen cluster and the numbers of rejected candidates in out.
 func (qs *Quotes) priceCandidates(q *requests.Request, out *v1.Quote) []v1.QuotedCandidate {
-	verdicts, rejected := qs.s.Judge(q, maxCandidates)
+	verdicts, rejected := qs.s.JudgeCandidates(q, maxCandidates)
 	out.Rejected = rejected
 	all := make([]v1.QuotedCandidate, len(verdicts))
 	for i, v := range verdicts {

@@ -85,7 +85,7 @@ func (rc *Recovery) askRequester(clusterID string) {
 		return
 	}
 	rc.asked[clusterID] = true
-	rc.s.Wake()
+	rc.s.WakeCallers()
 }
 
 // IsStranger reports whether a reservation is confirmed only by its provider and the broker does

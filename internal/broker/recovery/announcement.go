@@ -135,7 +135,7 @@ func (rc *Recovery) unblockCluster(clusterID string) {
 		}
 	})
 	rc.s.Log().Info("cluster has announced its holdings", "cluster", clusterID, "waitingFor", len(rc.waiting))
-	rc.s.Wake()
+	rc.s.WakeCallers()
 }
 
 // takeProvided processes the placements that a provider announces. If first is true, it also calls
@@ -414,5 +414,5 @@ func (rc *Recovery) isClaimed(q *requests.Request) bool {
 	return slices.ContainsFunc(rc.claims[q.Requester], func(c claim) bool { return c.claimKey() == q.Key })
 }
 
-// Void returns the placements that a requester claimed and that no provider knows.
-func (rc *Recovery) Void(requester string) []ledger.PlacementRef { return rc.void[requester] }
+// VoidPlacements returns the placements that a requester claimed and that no provider knows.
+func (rc *Recovery) VoidPlacements(requester string) []ledger.PlacementRef { return rc.void[requester] }

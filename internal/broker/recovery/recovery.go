@@ -24,8 +24,8 @@ type Session interface {
 	UpdateCluster(clusterID string)
 	// Reschedule updates the deadline of a reservation, after its state has changed.
 	Reschedule(r *ledger.Reservation)
-	// Wake makes waiting calls look at the session again.
-	Wake()
+	// WakeCallers makes waiting calls look at the session again.
+	WakeCallers()
 }
 
 // Recovery handles clusters that know of events that the book does not have, because etcd was
@@ -192,7 +192,7 @@ func (rc *Recovery) startLineage(seen uint64, by string) {
 	rc.blockAwaited()
 	rc.s.Log().Info("WARNING: journal was restored from an older state: nothing is granted on a cluster before its agent has announced its holdings",
 		"position", head, "seen", seen, "by", by, "clusters", len(rc.waiting))
-	rc.s.Wake()
+	rc.s.WakeCallers()
 }
 
 // blockAwaited calls blockUntilAnnounced for all clusters whose announcement the ledger awaits.
@@ -223,7 +223,7 @@ func (rc *Recovery) requireAnnouncement(clusterID string) {
 	}
 	rc.s.Log().Info("cluster reports reservations the journal does not have; asking for its holdings", "cluster", clusterID)
 	rc.blockUntilAnnounced(clusterID)
-	rc.s.Wake()
+	rc.s.WakeCallers()
 }
 
 // CheckUsage calls requireAnnouncement for a provider that reports usage of a placement that is not
@@ -321,15 +321,15 @@ func (rc *Recovery) CheckRequest(q *requests.Request) error {
 	return nil
 }
 
-// Awaited returns the number of clusters that get no new reservations before they announce their
+// CountAwaited returns the number of clusters that get no new reservations before they announce their
 // holdings.
-func (rc *Recovery) Awaited() int { return len(rc.waiting) }
+func (rc *Recovery) CountAwaited() int { return len(rc.waiting) }
 
 // ListenUntil returns the time until which nothing is granted on clusters for which IsUnseen is true.
 func (rc *Recovery) ListenUntil() time.Time { return rc.listenUntil }
 
-// Trust counts a cluster as one that has called in this term.
-func (rc *Recovery) Trust(clusterID string) { rc.seen[clusterID] = true }
+// TrustCluster counts a cluster as one that has called in this term.
+func (rc *Recovery) TrustCluster(clusterID string) { rc.seen[clusterID] = true }
 
 // dropCluster drops everything that the recovery stores about a forgotten cluster.
 func (rc *Recovery) dropCluster(clusterID string) {

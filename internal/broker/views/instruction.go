@@ -34,11 +34,11 @@ func (v *Views) InstructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 			left := max(by.Sub(v.s.Now()), 0).Seconds()
 			in.ConnectSeconds = &left
 		}
-		if at := v.s.MovesAt(r, p); !at.IsZero() {
+		if at := v.s.SearchesAt(r, p); !at.IsZero() {
 			left := max(at.Sub(v.s.Now()), 0).Seconds()
 			in.MoveSeconds = &left
 		}
-		in.Idle = v.s.TimeOf(r, p)
+		in.Idle = v.s.IdleTimeOf(r, p)
 		if x := p.Excess; x != nil {
 			in.Excess = &v1.Excess{Pods: x.Pods, Resources: wire.FromAmounts(x.Amounts)}
 		}

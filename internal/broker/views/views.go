@@ -24,11 +24,11 @@ type Session interface {
 	RefreshAfter(r *ledger.Reservation) time.Duration
 	DescribeWait(r *ledger.Reservation) string
 	NoticeMessage(r *ledger.Reservation) string
-	// MoveAt returns when a reservation may leave the provider of a placement, MovesAt when the broker
+	// MayMoveAt returns when a reservation may leave the provider of a placement, SearchesAt when the broker
 	// will look for another one.
-	MoveAt(p *ledger.Placement) time.Time
-	MovesAt(r *ledger.Reservation, p *ledger.Placement) time.Time
-	TimeOf(r *ledger.Reservation, p *ledger.Placement) *v1.IdleTime
+	MayMoveAt(p *ledger.Placement) time.Time
+	SearchesAt(r *ledger.Reservation, p *ledger.Placement) time.Time
+	IdleTimeOf(r *ledger.Reservation, p *ledger.Placement) *v1.IdleTime
 }
 
 // Views shows reservations. It has no state.
@@ -93,7 +93,7 @@ func (v *Views) ViewOf(r *ledger.Reservation) *Reservation {
 		out.Lost, out.LostSince = silentProvider(v.s.Book(), r)
 		out.ConnectBy = v.connectBy(r, p)
 		if p.IsUnready() && r.Stands(p) {
-			out.UnreadySince, out.MoveAt = p.NodeSince.Time(), v.s.MoveAt(p)
+			out.UnreadySince, out.MoveAt = p.NodeSince.Time(), v.s.MayMoveAt(p)
 		}
 		out.Endpoint, out.ProviderHasAgent = v.s.Book().Cluster(p.Provider).Endpoint, v.s.Book().HasAgent(p.Provider)
 	}
