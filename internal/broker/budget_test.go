@@ -156,7 +156,7 @@ func TestLongRequirementsCountSeveralTimes(t *testing.T) {
 	})
 }
 
-func TestShutKeysAreForgottenAfterADay(t *testing.T) {
+func TestClosedKeysAreForgottenAfterADay(t *testing.T) {
 	withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 		for i := range 600 {
 			f.release("rome", fmt.Sprintf("unknown-%06d", i))
@@ -165,18 +165,18 @@ func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 		synctest.Wait()
 		f.inSession(func(s *session) {
 			n := 0
-			s.book.ShutKeys(func(ledger.Shut, time.Time) { n++ })
+			s.book.ClosedKeys(func(ledger.CloseKey, time.Time) { n++ })
 			if n != 600 {
-				t.Errorf("%d keys are shut before their day is over", n)
+				t.Errorf("%d keys are closed before their day is over", n)
 			}
 		})
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		f.inSession(func(s *session) {
 			n := 0
-			s.book.ShutKeys(func(ledger.Shut, time.Time) { n++ })
+			s.book.ClosedKeys(func(ledger.CloseKey, time.Time) { n++ })
 			if n != 0 {
-				t.Errorf("%d keys are still shut", n)
+				t.Errorf("%d keys are still closed", n)
 			}
 		})
 	})

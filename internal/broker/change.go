@@ -37,9 +37,9 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	}
 	var answer *unsignedAnswer
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
-		r, shut := s.FindReservation(clusterID, nameOrKey)
+		r, closed := s.FindReservation(clusterID, nameOrKey)
 		switch {
-		case shut:
+		case closed:
 			return fault.New(fault.Released, "key %q was released", nameOrKey)
 		case r == nil:
 			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)

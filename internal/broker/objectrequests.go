@@ -24,7 +24,7 @@ func (b *Broker) ReserveObject(ctx context.Context, q requests.Request) (*views.
 	}
 	var view *views.Reservation
 	err := b.commitPlan(ctx, func(s *session) error {
-		if r, shut := s.book.ByKey(q.Requester, q.Key); r != nil && !shut {
+		if r, closed := s.book.ByKey(q.Requester, q.Key); r != nil && !closed {
 			view = s.Views.ViewOf(r)
 			return nil
 		}

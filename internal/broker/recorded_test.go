@@ -70,7 +70,7 @@ func (m *machine) tablesRecorded() error {
 // isFirst reports whether an event is the first one of its reservation.
 func isFirst(e *ledger.Event) bool {
 	switch change := e.Change.(type) {
-	case *ledger.Reserve, *ledger.Take:
+	case *ledger.Reserve, *ledger.TakeQuote:
 		return true
 	case *ledger.Enqueue:
 		return change.Request != nil
@@ -83,7 +83,7 @@ func explanationIn(e *ledger.Event) ledger.Explanation {
 	switch change := e.Change.(type) {
 	case *ledger.Reserve:
 		return change.Explanation
-	case *ledger.Take:
+	case *ledger.TakeQuote:
 		return change.Explanation
 	case *ledger.Enqueue:
 		return change.Explanation

@@ -37,9 +37,9 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, u
 	}
 	var answer *unsignedAnswer
 	err := b.commitPlanFor(ctx, clusterID, func(s *session) error {
-		r, shut := s.FindReservation(clusterID, nameOrKey)
+		r, closed := s.FindReservation(clusterID, nameOrKey)
 		if r == nil {
-			if shut {
+			if closed {
 				return nil
 			}
 			return term.FaultOf(s.Limiter.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))

@@ -167,7 +167,7 @@ func (l *Limiter) chargeRecord(e term.Event) {
 // CountFromBook fills the accounts from the book.
 func (l *Limiter) CountFromBook() {
 	l.s.Book().Reservations(func(r *ledger.Reservation) { l.accountOf(r.Requester).reservations += weightOf(r) })
-	l.s.Book().ShutKeys(func(k ledger.Shut, at time.Time) {
+	l.s.Book().ClosedKeys(func(k ledger.CloseKey, at time.Time) {
 		a := l.accountOf(k.Requester)
 		a.closedKeys = append(a.closedKeys, closedKey{k.Key, at})
 	})
@@ -201,7 +201,7 @@ func (l *Limiter) Observe(e term.Event) {
 			a := l.accountOf(k.Requester)
 			a.closedKeys = slices.DeleteFunc(a.closedKeys, func(s closedKey) bool { return s.key == k.Key })
 		}
-	case *ledger.Shut:
+	case *ledger.CloseKey:
 		a := l.accountOf(change.Requester)
 		a.closedKeys = append(a.closedKeys, closedKey{change.Key, e.At})
 		l.setKeyDeadline(change.Requester)
@@ -261,18 +261,18 @@ func (l *Limiter) CloseKey(requester, key string, by ledger.Actor) error {
 	if err := l.ensureRoom(requester); err != nil {
 		return err
 	}
-	return l.s.Record(ledger.Event{By: by, Change: &ledger.Shut{Requester: requester, Key: key}})
+	return l.s.Record(ledger.Event{By: by, Change: &ledger.CloseKey{Requester: requester, Key: key}})
 }
 
 // oldestKeys returns the closed keys of a requester, the oldest first, up to the first one for
 // which old returns false. It returns at most forgetAtOnce keys.
-func (l *Limiter) oldestKeys(requester string, old func(closedKey) bool) []ledger.Shut {
-	var out []ledger.Shut
+func (l *Limiter) oldestKeys(requester string, old func(closedKey) bool) []ledger.CloseKey {
+	var out []ledger.CloseKey
 	for _, k := range l.accountOf(requester).closedKeys {
 		if len(out) == forgetAtOnce || !old(k) {
 			break
 		}
-		out = append(out, ledger.Shut{Requester: requester, Key: k.key})
+		out = append(out, ledger.CloseKey{Requester: requester, Key: k.key})
 	}
 	return out
 }
@@ -280,8 +280,8 @@ func (l *Limiter) oldestKeys(requester string, old func(closedKey) bool) []ledge
 // setKeyDeadline schedules ExpireKeys for when the requester's oldest closed key expires, which is 24 hours (the
 // constant term.Retain) after it was closed.
 func (l *Limiter) setKeyDeadline(requester string) {
-	if shut := l.accountOf(requester).closedKeys; len(shut) > 0 {
-		l.s.SetDeadline(KeysDue+requester, shut[0].at.Add(term.Retain))
+	if keys := l.accountOf(requester).closedKeys; len(keys) > 0 {
+		l.s.SetDeadline(KeysDue+requester, keys[0].at.Add(term.Retain))
 	}
 }
 

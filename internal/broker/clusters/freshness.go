@@ -65,18 +65,18 @@ func (cs *Clusters) UpdateCluster(clusterID string) {
 		cs.s.PublishCluster(clusterID)
 		cs.s.NotePhase(clusterID, phase)
 	}
-	silent, shut := phase != term.Active || cs.s.IsBlocked(clusterID) || cs.s.IsUnseen(c), cs.s.IsDenied(c)
-	if p.denied && !shut {
+	silent, denied := phase != term.Active || cs.s.IsBlocked(clusterID) || cs.s.IsUnseen(c), cs.s.IsDenied(c)
+	if p.denied && !denied {
 		p.admitted = cs.s.Now()
 	}
-	if p.denied != shut {
+	if p.denied != denied {
 		cs.s.PublishCluster(clusterID)
 	}
-	p.denied = shut
+	p.denied = denied
 	cs.updateReliability(c)
 	cs.market.SetStale(clusterID, silent)
-	cs.market.SetDenied(clusterID, shut)
-	if open := !silent && !shut; open != p.Open {
+	cs.market.SetDenied(clusterID, denied)
+	if open := !silent && !denied; open != p.Open {
 		p.Open = open
 		if open {
 			cs.s.NoteFreed(clusterID)

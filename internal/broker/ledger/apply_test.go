@@ -135,8 +135,8 @@ func TestKeys(t *testing.T) {
 	b := newBook(t, offer(rome, nil), handWritten(oslo, cpu(4000)), reserve("r", oslo, cpu(1)), shut(rome, "b"), shut("athens", "a"), shut(rome, "a"))
 	wantKey := func(when, requester, name string, want key) {
 		t.Helper()
-		r, isShut := b.ByKey(requester, name)
-		got := key{Shut: isShut}
+		r, isClosed := b.ByKey(requester, name)
+		got := key{Shut: isClosed}
 		if r != nil {
 			got.Name = r.Name
 		}
@@ -150,13 +150,13 @@ func TestKeys(t *testing.T) {
 	wantKey("shut", rome, "a", key{Shut: true})
 	wantKey("never seen", rome, "c", key{})
 
-	shutAt := map[Shut]time.Time{}
-	b.ShutKeys(func(k Shut, at time.Time) { shutAt[k] = at })
-	if diff := cmp.Diff(map[Shut]time.Time{{rome, "b"}: timeOf(3), {"athens", "a"}: timeOf(4), {rome, "a"}: timeOf(5)}, shutAt); diff != "" {
+	shutAt := map[CloseKey]time.Time{}
+	b.ClosedKeys(func(k CloseKey, at time.Time) { shutAt[k] = at })
+	if diff := cmp.Diff(map[CloseKey]time.Time{{rome, "b"}: timeOf(3), {"athens", "a"}: timeOf(4), {rome, "a"}: timeOf(5)}, shutAt); diff != "" {
 		t.Errorf("shut keys (-want +got):\n%s", diff)
 	}
 
-	b.applyAll(Event{Change: &Forget{Keys: []Shut{{rome, "a"}, {rome, "key-r"}, {rome, "never"}}}})
+	b.applyAll(Event{Change: &Forget{Keys: []CloseKey{{rome, "a"}, {rome, "key-r"}, {rome, "never"}}}})
 	wantKey("forgotten", rome, "a", key{})
 	wantKey("forgotten in vain, for it has a reservation", rome, "key-r", key{Name: "r"})
 

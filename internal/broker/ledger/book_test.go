@@ -99,14 +99,14 @@ func reserveFor(requester, name, provider string, amounts quantity.Amounts) Even
 	return e
 }
 
-// priced sets the price of a Reserve, Keep or Take.
+// priced sets the price of a Reserve, HoldQuote or TakeQuote.
 func priced(e Event, p *Price) Event {
 	switch change := e.Change.(type) {
 	case *Reserve:
 		change.Price = p
-	case *Keep:
+	case *HoldQuote:
 		change.Price = p
-	case *Take:
+	case *TakeQuote:
 		change.Price = p
 	}
 	return e
@@ -147,6 +147,8 @@ func renew(name string, until time.Time) Event {
 	return Event{Change: &Renew{Name: name, Until: until}}
 }
 
-func shut(requester, key string) Event { return Event{Change: &Shut{Requester: requester, Key: key}} }
+func shut(requester, key string) Event {
+	return Event{Change: &CloseKey{Requester: requester, Key: key}}
+}
 
 func forget(names ...string) Event { return Event{Change: &Forget{Names: names}} }

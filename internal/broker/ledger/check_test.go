@@ -139,7 +139,7 @@ func TestCheck(t *testing.T) {
 		"a reservation that is ending is, too":      {forget("ending"), ErrTaken},
 		"one that is not over keeps its companions": {forget("over", "ending"), ErrTaken},
 		"an unknown reservation is not forgotten":   {forget("over", "none"), ErrUnknown},
-		"a shut key is forgotten":                   {Event{Change: &Forget{Keys: []Shut{{rome, "closed"}}}}, nil},
+		"a shut key is forgotten":                   {Event{Change: &Forget{Keys: []CloseKey{{rome, "closed"}}}}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

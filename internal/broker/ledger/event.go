@@ -47,7 +47,7 @@ var changeTypes = map[string]reflect.Type{
 	"renew":   reflect.TypeFor[*Renew](),
 	"end":     reflect.TypeFor[*End](),
 	"close":   reflect.TypeFor[*Close](),
-	"shut":    reflect.TypeFor[*Shut](),
+	"shut":    reflect.TypeFor[*CloseKey](),
 	"forget":  reflect.TypeFor[*Forget](),
 	// Placements.
 	"move":         reflect.TypeFor[*Move](),
@@ -67,9 +67,9 @@ var changeTypes = map[string]reflect.Type{
 	// The queue and quotes.
 	"enqueue": reflect.TypeFor[*Enqueue](),
 	"grant":   reflect.TypeFor[*Grant](),
-	"keep":    reflect.TypeFor[*Keep](),
-	"take":    reflect.TypeFor[*Take](),
-	"letGo":   reflect.TypeFor[*LetGo](),
+	"keep":    reflect.TypeFor[*HoldQuote](),
+	"take":    reflect.TypeFor[*TakeQuote](),
+	"letGo":   reflect.TypeFor[*EndQuote](),
 	// Recovery from an older state.
 	"lineage":   reflect.TypeFor[*Lineage](),
 	"announced": reflect.TypeFor[*Announced](),

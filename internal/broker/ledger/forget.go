@@ -7,8 +7,8 @@ import (
 
 // Forget drops ended reservations and closed keys from the book. Their keys can then be used again.
 type Forget struct {
-	Names []string `json:"names,omitempty"`
-	Keys  []Shut   `json:"keys,omitempty"`
+	Names []string   `json:"names,omitempty"`
+	Keys  []CloseKey `json:"keys,omitempty"`
 }
 
 func (*Forget) subject() string { return "" }
@@ -36,6 +36,6 @@ func (f *Forget) applyTo(s *State, _ time.Time) {
 		delete(s.reservations, name)
 	}
 	for _, k := range f.Keys {
-		delete(s.shut, keyRef{k.Requester, k.Key})
+		delete(s.closedKeys, keyRef{k.Requester, k.Key})
 	}
 }

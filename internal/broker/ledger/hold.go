@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Keep creates a quote that holds capacity until a reservation takes the quote over or the hold
+// HoldQuote creates a quote that holds capacity until a reservation takes the quote over or the hold
 // ends. The provider learns nothing of the quote.
-type Keep struct {
+type HoldQuote struct {
 	// Reserve is the reservation that the quote offers. Its name and key are those of the quote,
 	// and Until is when the hold ends.
 	Reserve
@@ -17,9 +17,9 @@ type Keep struct {
 	RatesDate  string `json:"ratesDate,omitempty"`
 }
 
-func (*Keep) subject() string { return "" }
+func (*HoldQuote) subject() string { return "" }
 
-func (k *Keep) checkAgainst(s *State) error {
+func (k *HoldQuote) checkAgainst(s *State) error {
 	if k.Until.IsZero() {
 		return fmt.Errorf("quote %q: %w: held without end", k.Name, ErrMalformed)
 	}
@@ -32,26 +32,26 @@ func (k *Keep) checkAgainst(s *State) error {
 	return s.clusters.checkGrant(k.Provider, &k.Request, k.Price)
 }
 
-func (k *Keep) applyTo(s *State, at time.Time) {
-	q := &Quote{Keep: *k, HeldAt: at, Changed: s.position}
+func (k *HoldQuote) applyTo(s *State, at time.Time) {
+	q := &Quote{HoldQuote: *k, HeldAt: at, Changed: s.position}
 	q.Price = s.shared.internPrice(q.Price)
 	s.internRequest(&q.Reserve)
 	s.quotes.addQuote(q)
 	s.Cluster(q.Provider).addQuote(q)
 }
 
-// Take grants a reservation on the capacity that is held for a quote.
-type Take struct {
+// TakeQuote grants a reservation on the capacity that is held for a quote.
+type TakeQuote struct {
 	Quote string `json:"quote"`
 	Reserve
 }
 
-func (t *Take) subject() string { return t.Name }
+func (t *TakeQuote) subject() string { return t.Name }
 
 // checkAgainst does not check whether the provider has room: the quote holds the capacity, even if
 // the provider offers less by now. Requester, provider, amounts and price must equal those of the
 // quote.
-func (t *Take) checkAgainst(s *State) error {
+func (t *TakeQuote) checkAgainst(s *State) error {
 	if err := s.checkRequest(&t.Reserve); err != nil {
 		return err
 	}
@@ -64,29 +64,29 @@ func (t *Take) checkAgainst(s *State) error {
 	return nil
 }
 
-func (t *Take) applyTo(s *State, at time.Time) {
+func (t *TakeQuote) applyTo(s *State, at time.Time) {
 	q := s.quotes.Named(t.Quote)
 	q.TakenBy = t.Name
 	s.releaseQuote(q, HoldTaken)
 	t.Reserve.applyTo(s, at)
 }
 
-// LetGo ends the hold of a quote that no reservation has taken over.
-type LetGo struct {
+// EndQuote ends the hold of a quote that no reservation has taken over.
+type EndQuote struct {
 	Name   string     `json:"name"`
 	Reason HoldEnding `json:"reason"`
 }
 
-func (*LetGo) subject() string { return "" }
+func (*EndQuote) subject() string { return "" }
 
-func (l *LetGo) checkAgainst(s *State) error {
+func (l *EndQuote) checkAgainst(s *State) error {
 	if l.Reason == "" || l.Reason == HoldTaken {
 		return fmt.Errorf("quote %q: %w: let go for reason %q", l.Name, ErrMalformed, l.Reason)
 	}
 	return s.quotes.checkHeld(l.Name)
 }
 
-func (l *LetGo) applyTo(s *State, _ time.Time) { s.releaseQuote(s.quotes.Named(l.Name), l.Reason) }
+func (l *EndQuote) applyTo(s *State, _ time.Time) { s.releaseQuote(s.quotes.Named(l.Name), l.Reason) }
 
 // releaseQuote frees the capacity that a quote holds and stores why it ended.
 func (s *State) releaseQuote(q *Quote, why HoldEnding) {

@@ -12,17 +12,19 @@ import (
 
 // keep returns a quote held for rome, with the key "quote/" plus the name.
 func keep(name, provider string, amounts quantity.Amounts) Event {
-	return Event{Change: &Keep{Reserve: Reserve{
+	return Event{Change: &HoldQuote{Reserve: Reserve{
 		Name: name, Digest: "digest", Request: Request{Key: "quote/" + name, Requester: rome, Amounts: amounts},
 		Until: begin.Add(time.Minute), Provider: provider,
 	}}}
 }
 
-func letGo(name string, why HoldEnding) Event { return Event{Change: &LetGo{Name: name, Reason: why}} }
+func letGo(name string, why HoldEnding) Event {
+	return Event{Change: &EndQuote{Name: name, Reason: why}}
+}
 
 // take returns a reservation of the capacity held for a quote.
 func take(name, quote, provider string, amounts quantity.Amounts) Event {
-	return Event{Change: &Take{Quote: quote, Reserve: *reserve(name, provider, amounts).Change.(*Reserve)}}
+	return Event{Change: &TakeQuote{Quote: quote, Reserve: *reserve(name, provider, amounts).Change.(*Reserve)}}
 }
 
 // TestHeldForQuotes checks how much of 8 cores paris can still grant after a sequence of events.
@@ -60,7 +62,7 @@ func TestHeldForQuotes(t *testing.T) {
 
 func TestUnheldQuoteIsNotTakenOver(t *testing.T) {
 	other := take("r", "q", paris, cpu(3000))
-	other.Change.(*Take).Requester = berlin
+	other.Change.(*TakeQuote).Requester = berlin
 	cases := map[string]struct {
 		event Event
 		want  error

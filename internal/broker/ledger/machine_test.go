@@ -102,7 +102,7 @@ func (m *machine) heldNow() map[string]quantity.Amounts {
 func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error {
 	mayFree := func(cluster string) bool {
 		switch e.Change.(type) {
-		case *ProviderGone, *LetGo, *Lineage, *Settle, *Restate:
+		case *ProviderGone, *EndQuote, *Lineage, *Settle, *Restate:
 			return true
 		case *ForgetCluster:
 			return e.Change.(*ForgetCluster).ClusterID == cluster
@@ -448,7 +448,7 @@ func (m *machine) anyForget(c choose) Event {
 		f.Names = append(f.Names, m.anyName(c))
 	}
 	if c(2) == 0 {
-		f.Keys = append(f.Keys, Shut{oneOf(c, rome, "athens"), m.anyKey(c)})
+		f.Keys = append(f.Keys, CloseKey{oneOf(c, rome, "athens"), m.anyKey(c)})
 	}
 	return Event{Change: f}
 }

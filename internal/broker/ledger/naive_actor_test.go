@@ -29,7 +29,7 @@ func (n *naive) noteActor(e *Event) {
 	name := e.Change.subject()
 	was := n.actors[name]
 	switch e.Change.(type) {
-	case *Reserve, *Take, *Claim:
+	case *Reserve, *TakeQuote, *Claim:
 		was.asked = e.By
 	case *Enqueue, *Adopt:
 		if _, known := n.actors[name]; !known {

@@ -10,7 +10,7 @@ import (
 
 // naiveHold is a hold of a quote, current or ended. The naive book never forgets a hold.
 type naiveHold struct {
-	kept    Keep
+	kept    HoldQuote
 	ended   HoldEnding
 	takenBy string
 	// after counts the quotes of the same requester whose hold ended after that of this quote.
@@ -43,12 +43,12 @@ func (n *naive) refusalsOfHolds(e *Event) (no []error) {
 		}
 	}
 	switch change := e.Change.(type) {
-	case *LetGo:
+	case *EndQuote:
 		h := n.findHold(change.Name)
 		refuse(h == nil, ErrUnknown)
 		refuse(h != nil && h.ended != "", ErrOver)
 		refuse(change.Reason == "", ErrMalformed)
-	case *Keep:
+	case *HoldQuote:
 		k := change
 		refuse(k.Until.IsZero() || k.Amounts.IsZero(), ErrMalformed)
 		refuse(n.findHold(k.Name) != nil || n.keyUsed(k.Requester, k.Key), ErrTaken)
@@ -56,7 +56,7 @@ func (n *naive) refusalsOfHolds(e *Event) (no []error) {
 		for resource, want := range k.Amounts {
 			refuse(n.clusters[k.Provider] != nil && want > n.freeAmount(k.Provider, resource), ErrOverbooked)
 		}
-	case *Take:
+	case *TakeQuote:
 		r := change
 		refuse(n.findEntry(r.Name) != nil || n.keyUsed(r.Requester, r.Key), ErrTaken)
 		refuse(r.Amounts.IsZero(), ErrMalformed)
@@ -70,11 +70,11 @@ func (n *naive) refusalsOfHolds(e *Event) (no []error) {
 
 func (n *naive) recordHolds(e *Event) {
 	switch change := e.Change.(type) {
-	case *LetGo:
+	case *EndQuote:
 		n.letGo(n.findHold(change.Name), change.Reason, "")
-	case *Keep:
+	case *HoldQuote:
 		n.quotes = append(n.quotes, &naiveHold{kept: *change})
-	case *Take:
+	case *TakeQuote:
 		n.letGo(n.findHold(change.Quote), HoldTaken, change.Name)
 		n.recordEvent(&Event{At: e.At, By: e.By, Change: &change.Reserve})
 	}
@@ -153,12 +153,12 @@ func (m *machine) anyHold(c choose) string {
 
 func (m *machine) anyKeep(c choose) Event {
 	e := keep(fmt.Sprint("q", c(20+len(m.history))), oneOf(c, paris, paris, berlin, oslo, "nowhere"), m.anyAmounts(c))
-	e.Change.(*Keep).Requester = oneOf(c, rome, rome, "athens")
+	e.Change.(*HoldQuote).Requester = oneOf(c, rome, rome, "athens")
 	if c(6) == 0 {
-		e.Change.(*Keep).Key = m.anyKey(c)
+		e.Change.(*HoldQuote).Key = m.anyKey(c)
 	}
 	if c(20) == 0 {
-		e.Change.(*Keep).Until = time.Time{}
+		e.Change.(*HoldQuote).Until = time.Time{}
 	}
 	return e
 }
@@ -173,7 +173,7 @@ func (m *machine) anyTake(c choose) Event {
 	for tries := 0; m.naive.findEntry(e.Change.(*Reserve).Name) != nil && tries < 5; tries++ {
 		e = m.anyReserve(c)
 	}
-	t := &Take{Quote: m.anyHold(c), Reserve: *e.Change.(*Reserve)}
+	t := &TakeQuote{Quote: m.anyHold(c), Reserve: *e.Change.(*Reserve)}
 	if h := m.naive.findHold(t.Quote); h != nil && c(6) > 0 {
 		t.Requester, t.Provider, t.Amounts = h.kept.Requester, h.kept.Provider, h.kept.Amounts
 	}

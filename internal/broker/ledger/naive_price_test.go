@@ -124,9 +124,9 @@ func (n *naive) namedIn(e *Event) (price **Price, provider string, amounts quant
 	switch change := e.Change.(type) {
 	case *Reserve:
 		return &change.Price, change.Provider, change.Amounts
-	case *Keep:
+	case *HoldQuote:
 		return &change.Price, change.Provider, change.Amounts
-	case *Take:
+	case *TakeQuote:
 		return &change.Price, change.Provider, change.Amounts
 	case *Move:
 		return &change.Price, change.Provider, amountsOf(change.Name)
@@ -150,7 +150,7 @@ func (n *naive) namedIn(e *Event) (price **Price, provider string, amounts quant
 // expectedPrice returns the only price that an event may name. If the event takes a held quote,
 // that is the price of the quote, otherwise that of the provider's last offer.
 func (n *naive) expectedPrice(e *Event, provider string, amounts quantity.Amounts) *naivePrice {
-	if take, ok := e.Change.(*Take); ok {
+	if take, ok := e.Change.(*TakeQuote); ok {
 		if h := n.findHold(take.Quote); h != nil {
 			return n.heldPrices[h.kept.Name]
 		}
@@ -168,8 +168,8 @@ func (m *machine) priceEvent(e *Event) *naivePrice {
 	expected := m.naive.expectedPrice(e, provider, amounts)
 	right := expected.toPrice()
 	if *price = right; m.tried%24 != 5 {
-		_, kept := e.Change.(*Keep)
-		if _, taken := e.Change.(*Take); right != nil && !kept && !taken && m.tried%3 == 0 {
+		_, kept := e.Change.(*HoldQuote)
+		if _, taken := e.Change.(*TakeQuote); right != nil && !kept && !taken && m.tried%3 == 0 {
 			dearer := &Price{Currency: right.Currency, Rates: maps.Clone(right.Rates)}
 			for name := range dearer.Rates {
 				dearer.Rates[name] += money.Unit
@@ -207,7 +207,7 @@ func (n *naive) refusalsToReprice(e *Renew) []error {
 // notePrices notes the prices that an event has set, after the event was recorded.
 func (n *naive) notePrices(e *Event, price *naivePrice) {
 	n.latest = e.At
-	if keep, ok := e.Change.(*Keep); ok {
+	if keep, ok := e.Change.(*HoldQuote); ok {
 		n.heldPrices[keep.Name] = price
 	}
 	for _, g := range n.grants {

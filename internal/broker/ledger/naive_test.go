@@ -18,7 +18,7 @@ type naive struct {
 	clusters map[string]*naiveCluster
 	grants   []*naiveGrant
 	entries  []*naiveEntry
-	tombs    map[Shut]bool
+	tombs    map[CloseKey]bool
 	queue    []*naiveWait
 	quotes   []*naiveHold
 	ceilings quantity.Ratios
@@ -111,7 +111,7 @@ type naiveGrant struct {
 }
 
 func newNaive() *naive {
-	return &naive{actors: map[string]naiveActors{}, settings: map[string]string{}, clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}, reputations: map[naiveParty]*reputation.Reputation{}, exceeded: map[*naiveGrant]naiveExcess{}, prices: map[*naiveGrant]*naivePrice{}, heldPrices: map[string]*naivePrice{}, periods: map[*naiveEntry][]naivePeriod{}}
+	return &naive{actors: map[string]naiveActors{}, settings: map[string]string{}, clusters: map[string]*naiveCluster{}, tombs: map[CloseKey]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}, reputations: map[naiveParty]*reputation.Reputation{}, exceeded: map[*naiveGrant]naiveExcess{}, prices: map[*naiveGrant]*naivePrice{}, heldPrices: map[string]*naivePrice{}, periods: map[*naiveEntry][]naivePeriod{}}
 }
 
 func (g *naiveGrant) isStanding() bool { return g.entry.end == "" && !g.withdrawn }
@@ -297,7 +297,7 @@ func (n *naive) refusalsOf(e *Event) []error {
 		entry := n.findEntry(change.Name)
 		refuse(entry == nil, ErrUnknown)
 		refuse(entry != nil && (entry.end == "" || entry.closed || n.isOver(entry) || !n.allLeft(entry)), ErrTaken)
-	case *Shut:
+	case *CloseKey:
 		refuse(n.keyUsed(change.Requester, change.Key), ErrTaken)
 	case *Forget:
 		for _, name := range change.Names {
@@ -323,7 +323,7 @@ func (n *naive) refusalsOf(e *Event) []error {
 		}
 	case *Enqueue, *Grant, *Preempt:
 		no = append(no, n.refusalsOfQueue(e)...)
-	case *Keep, *Take, *LetGo:
+	case *HoldQuote, *TakeQuote, *EndQuote:
 		no = append(no, n.refusalsOfHolds(e)...)
 	default:
 		refuse(true, ErrMalformed)
@@ -367,7 +367,7 @@ func (n *naive) keyUsed(requester, key string) bool {
 			return true
 		}
 	}
-	return n.tombs[Shut{requester, key}]
+	return n.tombs[CloseKey{requester, key}]
 }
 
 func (n *naive) isOver(entry *naiveEntry) bool {
@@ -498,7 +498,7 @@ func (n *naive) recordEvent(e *Event) {
 		n.forgetAllOf(change.ClusterID)
 	case *Close:
 		n.findEntry(change.Name).closed = true
-	case *Shut:
+	case *CloseKey:
 		n.tombs[*change] = true
 	case *Forget:
 		n.dropForgotten(change)
@@ -519,7 +519,7 @@ func (n *naive) recordEvent(e *Event) {
 		}
 	case *Enqueue, *Grant, *Preempt:
 		n.recordQueue(e)
-	case *Keep, *Take, *LetGo:
+	case *HoldQuote, *TakeQuote, *EndQuote:
 		n.recordHolds(e)
 	}
 }
@@ -651,11 +651,11 @@ func (n *naive) compareTo(s *State) error {
 			return fmt.Errorf("cluster %s: %w", id, err)
 		}
 	}
-	if got := len(s.keys) + len(s.shut) + len(s.quotes.keys); got != len(n.entries)+len(n.tombs)+n.countRemembered() {
+	if got := len(s.keys) + len(s.closedKeys) + len(s.quotes.keys); got != len(n.entries)+len(n.tombs)+n.countRemembered() {
 		return fmt.Errorf("%d keys, want %d of reservations, %d of quotes and %d shut", got, len(n.entries), n.countRemembered(), len(n.tombs))
 	}
 	for k := range n.tombs {
-		if r, isShut := s.ByKey(k.Requester, k.Key); r != nil || !isShut {
+		if r, isClosed := s.ByKey(k.Requester, k.Key); r != nil || !isClosed {
 			return fmt.Errorf("key %v is not shut", k)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // Quote is an offer to a requester for which capacity is held for some time.
 type Quote struct {
-	Keep
+	HoldQuote
 	HeldAt time.Time
 	// Ended says why the quote ended; "" while it is held.
 	Ended HoldEnding `json:",omitempty"`
@@ -65,9 +65,9 @@ func (s *State) Quotes() *Quotes { return &s.quotes }
 
 // QuoteByKey returns the quote that a requester requested under a key, nil if there is none, and
 // whether the key is closed.
-func (s *State) QuoteByKey(requester, key string) (q *Quote, shut bool) {
-	_, shut = s.shut[keyRef{requester, key}]
-	return s.quotes.keys[keyRef{requester, key}], shut
+func (s *State) QuoteByKey(requester, key string) (q *Quote, closed bool) {
+	_, closed = s.closedKeys[keyRef{requester, key}]
+	return s.quotes.keys[keyRef{requester, key}], closed
 }
 
 // Named returns a quote by its name, nil if it is unknown or was dropped after its end, see

@@ -93,8 +93,8 @@ func (s *State) checkRequest(r *Reserve) error {
 }
 
 func (s *State) checkKeyFree(requester, key string) error {
-	known, shut := s.ByKey(requester, key)
-	if known != nil || shut || s.quotes.keys[keyRef{requester, key}] != nil {
+	known, closed := s.ByKey(requester, key)
+	if known != nil || closed || s.quotes.keys[keyRef{requester, key}] != nil {
 		return fmt.Errorf("key %q of %q: %w", key, requester, ErrTaken)
 	}
 	return nil

@@ -49,8 +49,8 @@ func (s *State) Freeze() *Frozen {
 	for i := range copies {
 		out.Reservations = append(out.Reservations, &copies[i])
 	}
-	for ref, at := range s.shut {
-		out.Shut = append(out.Shut, snapshotShut{Shut{ref.requester, ref.key}, at})
+	for ref, at := range s.closedKeys {
+		out.ClosedKeys = append(out.ClosedKeys, snapshotKey{CloseKey{ref.requester, ref.key}, at})
 	}
 	return &Frozen{out}
 }
@@ -59,7 +59,7 @@ func (s *State) Freeze() *Frozen {
 func (f *Frozen) Bytes() ([]byte, error) {
 	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compareKeys(b.Shut) })
+	slices.SortFunc(f.ClosedKeys, func(a, b snapshotKey) int { return a.compareKeys(b.CloseKey) })
 	slices.SortFunc(f.Quotes, compareQuotes)
 	b, err := f.marshalAll()
 	if err != nil {
@@ -73,7 +73,7 @@ type snapshot struct {
 	Latest        Instant           `json:"latest,omitzero"`
 	Clusters      []snapshotCluster `json:"clusters,omitempty"`
 	Reservations  []*Reservation    `json:"reservations,omitempty"`
-	Shut          []snapshotShut    `json:"shut,omitempty"`
+	ClosedKeys    []snapshotKey     `json:"shut,omitempty"`
 	Branches      []Branch          `json:"branches,omitempty"`
 	Quotes        []*Quote          `json:"quotes,omitempty"`
 	Configuration Configuration     `json:"configuration,omitzero"`
@@ -93,8 +93,8 @@ type snapshotCluster struct {
 	Lifted      string                 `json:"lifted,omitempty"`
 }
 
-type snapshotShut struct {
-	Shut
+type snapshotKey struct {
+	CloseKey
 	At time.Time `json:"at"`
 }
 
@@ -159,11 +159,11 @@ func restoreAll(s *State, in *snapshot) error {
 			return err
 		}
 	}
-	for _, k := range in.Shut {
+	for _, k := range in.ClosedKeys {
 		if err := s.checkKeyFree(k.Requester, k.Key); err != nil {
 			return err
 		}
-		s.shut[keyRef{k.Requester, k.Key}] = k.At
+		s.closedKeys[keyRef{k.Requester, k.Key}] = k.At
 	}
 	for _, c := range s.clusters.byID {
 		c.recountClaimed()

@@ -46,8 +46,8 @@ func everyKindOfEvent() []Event {
 	}}
 	moved := Event{Change: &Move{Name: "r", Provider: oslo, Explanation: explanation}}
 	held := keep("q", paris, cpu(500))
-	held.Change.(*Keep).PriceTotal, held.Change.(*Keep).RatesDate, held.Change.(*Keep).Explanation = "1.5", "2026-03-01", explanation
-	held.Change.(*Keep).Price = perCore
+	held.Change.(*HoldQuote).PriceTotal, held.Change.(*HoldQuote).RatesDate, held.Change.(*HoldQuote).Explanation = "1.5", "2026-03-01", explanation
+	held.Change.(*HoldQuote).Price = perCore
 	lost, taken := priced(reserve("s", paris, cpu(1)), perCore), priced(take("t", "taken", paris, cpu(250)), perCore)
 	ended := Event{Change: &End{Name: "s", Reason: EndFailed, Message: "no provider is left"}}
 	return []Event{
@@ -55,7 +55,7 @@ func everyKindOfEvent() []Event {
 		offer(rome, nil), full, byHand, granted, acknowledge("r", 1), nodeReady("r", 1, true), renew("r", begin.Add(2*time.Hour)),
 		withdraw("r", 1), moved, providerGone("r", 1), consumerGone("r", 1), lost, ended,
 		reserve("over", oslo, cpu(1)), end("over", EndReleased), consumerGone("over", 1), shut(rome, "closed"), shut(rome, "old"),
-		{Change: &Forget{Names: []string{"over"}, Keys: []Shut{{rome, "old"}}}},
+		{Change: &Forget{Names: []string{"over"}, Keys: []CloseKey{{rome, "old"}}}},
 		held, priced(keep("taken", paris, cpu(250)), perCore), taken, keep("expired", oslo, cpu(1)), letGo("expired", HoldExpired),
 	}
 }

@@ -12,13 +12,13 @@ type State struct {
 	by           Actor
 	clusters     clusters
 	reservations map[string]*Reservation
-	// keys maps each key to its reservation. shut maps each closed key, which cannot be used, to
+	// keys maps each key to its reservation. closedKeys maps each closed key, which cannot be used, to
 	// the time at which it was closed.
-	keys     map[keyRef]*Reservation
-	shut     map[keyRef]time.Time
-	quotes   Quotes
-	lineages Lineages
-	shared   shared
+	keys       map[keyRef]*Reservation
+	closedKeys map[keyRef]time.Time
+	quotes     Quotes
+	lineages   Lineages
+	shared     shared
 }
 
 type keyRef struct{ requester, key string }
@@ -29,7 +29,7 @@ func New() *State {
 		clusters:     newClusters(),
 		reservations: map[string]*Reservation{},
 		keys:         map[keyRef]*Reservation{},
-		shut:         map[keyRef]time.Time{},
+		closedKeys:   map[keyRef]time.Time{},
 		quotes:       newQuotes(),
 		shared:       newShared(),
 	}
@@ -70,9 +70,9 @@ func (s *State) Reservations(f func(*Reservation)) {
 
 // ByKey returns the reservation that a requester requested under a key, nil if there is none, and
 // whether the key is closed.
-func (s *State) ByKey(requester, key string) (r *Reservation, shut bool) {
-	_, shut = s.shut[keyRef{requester, key}]
-	return s.keys[keyRef{requester, key}], shut
+func (s *State) ByKey(requester, key string) (r *Reservation, closed bool) {
+	_, closed = s.closedKeys[keyRef{requester, key}]
+	return s.keys[keyRef{requester, key}], closed
 }
 
 // HasAgent reports whether the cluster's agent has made an offer, and the cluster was not forgotten

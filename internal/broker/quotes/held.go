@@ -96,9 +96,9 @@ func ReadHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error)
 // quote. If no cluster can serve the request, the quote says why and holds nothing.
 func (qs *Quotes) Hold(q *requests.Request, hold time.Duration) (*v1.Quote, error) {
 	q.Key = Key(q.Key)
-	held, shut := qs.s.Book().QuoteByKey(q.Requester, q.Key)
+	held, closed := qs.s.Book().QuoteByKey(q.Requester, q.Key)
 	switch {
-	case shut:
+	case closed:
 		return nil, fault.New(fault.Released, "the quote was released before it was requested: use a new key")
 	case held != nil && (held.Digest != q.QuoteDigest() || held.Until.Sub(held.HeldAt).Round(time.Second) != hold): // HeldAt is a moment after the decision
 		return nil, fault.New(fault.KeyReused, "the key belongs to quote %q, which is for something else: use a new key", held.Name)
@@ -120,7 +120,7 @@ func (qs *Quotes) Hold(q *requests.Request, hold time.Duration) (*v1.Quote, erro
 	if err != nil || choice == nil {
 		return out, err
 	}
-	keep := &ledger.Keep{Reserve: *qs.s.NewReserve(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
+	keep := &ledger.HoldQuote{Reserve: *qs.s.NewReserve(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
 	keep.Digest, keep.Provider, keep.Explanation, keep.Price, keep.Until = q.QuoteDigest(), choice.Provider, choice.Explanation, choice.Price, qs.s.Now().Add(hold)
 	if err := qs.s.Record(ledger.Event{By: q.By, Change: keep}); err != nil {
 		return nil, err
@@ -239,8 +239,8 @@ func listDifferences(held *ledger.Reserve, q *requests.Request) []string {
 func (qs *Quotes) Release(requester, nameOrKey string) (known bool, err error) {
 	held := qs.s.Book().Quotes().Named(nameOrKey)
 	if held == nil || held.Requester != requester {
-		var shut bool
-		if held, shut = qs.s.Book().QuoteByKey(requester, Key(nameOrKey)); shut {
+		var closed bool
+		if held, closed = qs.s.Book().QuoteByKey(requester, Key(nameOrKey)); closed {
 			return true, nil
 		}
 	}
@@ -253,15 +253,15 @@ func (qs *Quotes) Release(requester, nameOrKey string) (known bool, err error) {
 // End records that a quote is no longer held, and why.
 func (qs *Quotes) End(held *ledger.Quote, by ledger.Actor, why ledger.HoldEnding) error {
 	qs.s.Log().Info("quote ended", "quote", held.Name, "requester", held.Requester, "target", held.Provider, "why", why)
-	return qs.s.Record(ledger.Event{By: by, Change: &ledger.LetGo{Name: held.Name, Reason: why}})
+	return qs.s.Record(ledger.Event{By: by, Change: &ledger.EndQuote{Name: held.Name, Reason: why}})
 }
 
 // Observe implements term.Observer.
 func (qs *Quotes) Observe(e term.Event) {
 	switch change := e.Change.(type) {
-	case *ledger.Keep:
+	case *ledger.HoldQuote:
 		qs.updateDependents(qs.s.Book().Quotes().Named(change.Name))
-	case *ledger.LetGo:
+	case *ledger.EndQuote:
 		qs.updateDependents(qs.s.Book().Quotes().Named(change.Name))
 	}
 }

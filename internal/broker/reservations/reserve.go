@@ -83,9 +83,9 @@ func New(s Session, market *decision.Market, random io.Reader) *Reservations {
 // ReserveOrQueue puts it into the queue. If the key was used before, it returns the reservation of
 // the first request.
 func (rs *Reservations) ReserveOrQueue(q *requests.Request) (*ledger.Reservation, error) {
-	r, shut := rs.s.Book().ByKey(q.Requester, q.Key)
+	r, closed := rs.s.Book().ByKey(q.Requester, q.Key)
 	switch {
-	case shut:
+	case closed:
 		return nil, fault.New(fault.Released, "key %q was released before this request arrived", q.Key)
 	case r != nil:
 		return r, rs.repeatRequest(r, q)
@@ -110,7 +110,7 @@ func (rs *Reservations) decideOrQueue(q *requests.Request) (*ledger.Reservation,
 			return nil, err
 		}
 		return rs.grantNew(q, term.Decision{Provider: held.Provider, Explanation: held.Explanation, Price: held.Price}, func(r *ledger.Reserve) ledger.Change {
-			return &ledger.Take{Quote: held.Name, Reserve: *r}
+			return &ledger.TakeQuote{Quote: held.Name, Reserve: *r}
 		})
 	}
 	// DecideNew records the offers on which the decision depends, and serves waiting requests that
@@ -240,7 +240,7 @@ func (rs *Reservations) EndReservation(r *ledger.Reservation, by ledger.Actor, m
 
 // FindReservation returns a reservation by its name, or by the key that the cluster gave it, and
 // whether that key is closed. It does not return reservations in which the cluster takes no part.
-func (rs *Reservations) FindReservation(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
+func (rs *Reservations) FindReservation(clusterID, nameOrKey string) (r *ledger.Reservation, closed bool) {
 	if r := rs.s.Book().Reservation(nameOrKey); r != nil && r.Involves(clusterID) {
 		return r, false
 	}
