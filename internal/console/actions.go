@@ -110,7 +110,7 @@ func buildAction(_ context.Context, v *visit) (*content, error) {
 // serveAction makes the change that a user has confirmed, and shows the object then. A browser sends a form of another
 // site neither with the cookie nor past the CrossOriginProtection of newHandler.
 func (s *site) serveAction(w http.ResponseWriter, r *http.Request, p page) {
-	v, err := s.welcomeUser(r.Context(), r)
+	v, err := s.authenticateUser(r.Context(), r)
 	if err != nil {
 		s.showProblem(w, r, nil, err)
 		return

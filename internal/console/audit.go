@@ -113,12 +113,12 @@ func buildAudit(ctx context.Context, v *visit) (*content, error) {
 		return page, nil
 	}
 	page.Command = query.command()
-	data.show(log, v.request.URL)
+	data.fillIn(log, v.request.URL)
 	return page, nil
 }
 
-// show fills the page with rows, the newest first. If the address names a record, it fills in only this record.
-func (p *auditPage) show(log *AuditLog, address *url.URL) {
+// fillIn fills the page with rows, the newest first. If the address names a record, it fills in only this record.
+func (p *auditPage) fillIn(log *AuditLog, address *url.URL) {
 	p.Log, p.Read, p.Total = log, log.ReadAt.UTC().Format("2006-01-02 15:04:05 UTC"), len(log.Table.Rows)
 	p.ExportLink = addressOf(exportPath, map[string]string{"since": p.Since, "until": p.Until})
 	if name := address.Query().Get("record"); name != "" {

@@ -67,7 +67,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s := &Server{opts: o}
 	s.http = newHTTPServer(newHandler(&site{
-		objects: objects, reviews: reviews, users: userReader(o.Config), door: &sessions{key: sessionKey(o.Certificate), now: o.Now},
+		objects: objects, reviews: reviews, users: userReader(o.Config), authenticator: &sessions{key: sessionKey(o.Certificate), now: o.Now},
 		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, actions: o.Actions, now: o.Now, log: o.Log,
 	}))
 	s.http.Addr, s.http.TLSConfig = o.Address, serverTLS(o.Certificate)

@@ -91,12 +91,12 @@ func buildCosts(ctx context.Context, v *visit) (*content, error) {
 		return page, nil
 	}
 	page.Command = query.command()
-	data.show(cost, v.request.URL)
+	data.fillIn(cost, v.request.URL)
 	return page, nil
 }
 
-// show fills the page with figures.
-func (p *costPage) show(cost *view.Cost, address *url.URL) {
+// fillIn fills the page with figures.
+func (p *costPage) fillIn(cost *view.Cost, address *url.URL) {
 	p.Cost, p.Begin, p.End = cost, costTime(cost.From.Time), costTime(cost.To.Time)
 	var all []view.CostRow
 	for i := range cost.Items {

@@ -44,7 +44,7 @@ var securityHeaders = map[string]string{
 type site struct {
 	objects       source
 	reviews       reviewer
-	door          door
+	authenticator authenticator
 	users         reader
 	broker        bool
 	member        bool
@@ -71,7 +71,7 @@ func newHandler(s *site) http.Handler {
 		panic(err) // the folder is embedded
 	}
 	mux.Handle("GET "+assetPath, http.StripPrefix(assetPath, assets))
-	s.door.addPages(mux, s)
+	s.authenticator.addPages(mux, s)
 	for _, p := range pages {
 		if p.existsIn(s) {
 			mux.HandleFunc("GET "+p.pattern, func(w http.ResponseWriter, r *http.Request) { s.servePage(w, r, p) })
@@ -155,8 +155,8 @@ type frame struct {
 	*content
 	Site, Version string
 	User          string
-	// Leaves is true if the user can log out.
-	Leaves     bool
+	// CanLogOut is true if the user can log out.
+	CanLogOut  bool
 	At         time.Time
 	Navigation []navigationItem
 	// Live is the address of the page's stream, or "" if it has none.
@@ -171,10 +171,10 @@ type navigationItem struct {
 	Current    bool
 }
 
-// welcomeUser identifies the user of a request and returns a visit. It returns errUnauthenticated if there is no valid
+// authenticateUser identifies the user of a request and returns a visit. It returns errUnauthenticated if there is no valid
 // token.
-func (s *site) welcomeUser(ctx context.Context, r *http.Request) (*visit, error) {
-	token := s.door.tokenOf(r)
+func (s *site) authenticateUser(ctx context.Context, r *http.Request) (*visit, error) {
+	token := s.authenticator.tokenOf(r)
 	if token == "" {
 		return nil, errUnauthenticated
 	}
@@ -220,7 +220,7 @@ func (v *visit) selectCluster(command string) string {
 }
 
 func (s *site) servePage(w http.ResponseWriter, r *http.Request, p page) {
-	v, err := s.welcomeUser(r.Context(), r)
+	v, err := s.authenticateUser(r.Context(), r)
 	if err != nil {
 		s.showProblem(w, r, nil, err)
 		return
@@ -249,7 +249,7 @@ func (s *site) newFrame(v *visit, c *content) *frame {
 		return f
 	}
 	f.User = v.visitor.info.Username
-	_, f.Leaves = s.door.(*sessions)
+	_, f.CanLogOut = s.authenticator.(*sessions)
 	for _, p := range pages {
 		if p.name == "" || !p.existsIn(s) {
 			continue
@@ -305,7 +305,7 @@ type download struct {
 
 // serveFile sends a file to a user.
 func (s *site) serveFile(w http.ResponseWriter, r *http.Request, file download) {
-	v, err := s.welcomeUser(r.Context(), r)
+	v, err := s.authenticateUser(r.Context(), r)
 	switch {
 	case err != nil:
 		s.showProblem(w, r, nil, err)
@@ -332,7 +332,7 @@ type problemPage struct{ Text, Do string }
 func (s *site) showProblem(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	switch {
 	case errors.Is(err, errUnauthenticated):
-		s.door.refuse(w, r, s)
+		s.authenticator.refuse(w, r, s)
 	case errors.Is(err, errNotFound):
 		c := &content{Template: "problem", Title: "Not found", Data: problemPage{"There is no such page or object, or you may not list it.", "Go to the overview, or ask an administrator for the right to list the kind."}}
 		s.writeFrame(w, r, http.StatusNotFound, s.newFrame(v, c))

@@ -23,7 +23,7 @@ const (
 // data the browser puts into the page. While no object changes, it only compares two numbers every second, and renders
 // the page once per refreshInterval.
 func (s *site) serveStream(w http.ResponseWriter, r *http.Request, p page) {
-	_, err := s.welcomeUser(r.Context(), r)
+	_, err := s.authenticateUser(r.Context(), r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
@@ -90,7 +90,7 @@ func (t *stream) changedPage(r *http.Request, now time.Time) []byte {
 	if t.shown != nil && t.site.objects.revision() == t.revision && now.Sub(t.madeAt) < refreshInterval {
 		return nil
 	}
-	visit, err := t.site.welcomeUser(r.Context(), r)
+	visit, err := t.site.authenticateUser(r.Context(), r)
 	if err != nil {
 		t.over = true
 		return nil

@@ -66,7 +66,7 @@ func TestStreamSendsThePageOnlyWhenItChanged(t *testing.T) {
 	objects, now := &fixedObjects{view: brokerSnapshot(t), changes: 1}, noon
 	s := &site{
 		objects: objects, reviews: namedUsers{}, users: fixedReads{}, broker: true, name: "Broker", now: func() time.Time { return now }, log: logr.Discard(),
-		door: &sessions{key: func() ([]byte, error) { return bytes.Repeat([]byte{7}, 32), nil }, now: time.Now},
+		authenticator: &sessions{key: func() ([]byte, error) { return bytes.Repeat([]byte{7}, 32), nil }, now: time.Now},
 	}
 	request := httptest.NewRequest(http.MethodGet, "/queue", nil)
 	request.Header.Set("Authorization", "Bearer admin")

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// door authenticates the users of a console.
-type door interface {
+// authenticator authenticates the users of a console.
+type authenticator interface {
 	// addPages adds the pages on which users log in and out.
 	addPages(mux *http.ServeMux, s *site)
 	// tokenOf returns the token of a request, or "".
@@ -34,7 +34,7 @@ const (
 	maxToken = 2800
 )
 
-// sessions is a door with a login page. It keeps the user's token encrypted in a cookie.
+// sessions is an authenticator with a login page. It keeps the user's token encrypted in a cookie.
 //
 // The encryption key is derived from the private key of the server's certificate. All replicas have that private key,
 // so they need no other secret. When cert-manager replaces the private key, users must log in again.

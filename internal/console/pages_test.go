@@ -165,7 +165,7 @@ func siteOf(objects *fixedObjects) *site {
 	return &site{
 		objects: objects, reviews: namedUsers{}, users: fixedReads{}, broker: objects.view.Broker != nil, member: objects.view.Member != nil,
 		name: objects.view.Context, version: "v1.2.3", now: func() time.Time { return noon }, log: logr.Discard(),
-		door: &sessions{key: func() ([]byte, error) { return bytes.Repeat([]byte{7}, 32), nil }, now: func() time.Time { return noon }},
+		authenticator: &sessions{key: func() ([]byte, error) { return bytes.Repeat([]byte{7}, 32), nil }, now: func() time.Time { return noon }},
 	}
 }
 

@@ -31,9 +31,9 @@ func newParts() *parts {
 	return &parts{namespaces: map[string][]string{}, byRights: map[string]*view.Snapshot{}}
 }
 
-// of returns the part for the given rights. If there is none, it builds the part, and keeps it unless it keeps maxParts
+// partFor returns the part for the given rights. If there is none, it builds the part, and keeps it unless it keeps maxParts
 // already.
-func (p *parts) of(rights string, build func() *view.Snapshot) *view.Snapshot {
+func (p *parts) partFor(rights string, build func() *view.Snapshot) *view.Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.byRights[rights]; known != nil {

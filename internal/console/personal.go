@@ -115,7 +115,7 @@ func OpenPersonal(ctx context.Context, o PersonalOptions) (*Personal, error) {
 		return config
 	}
 	p.handler = newHandler(&site{
-		objects: objects, reviews: ownRights{key: p.key, name: nameOf(ctx, clients)}, users: apiReader{own}, door: keyDoor{p.key},
+		objects: objects, reviews: ownRights{key: p.key, name: nameOf(ctx, clients)}, users: apiReader{own}, authenticator: keyAuthenticator{p.key},
 		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, costs: o.Costs, plans: o.Plans, audit: o.Audit, past: o.Past, actions: o.Actions, now: o.Now, log: logr.Discard(),
 	})
 	return p, nil
@@ -221,16 +221,16 @@ func (ownRights) mayList(context.Context, *authenticationv1.UserInfo, string, st
 	return true, nil
 }
 
-// keyDoor is a door that lets in a browser that was opened with the key. A cookie then contains the key.
-type keyDoor struct{ key string }
+// keyAuthenticator is an authenticator that lets in a browser that was opened with the key. A cookie then contains the key.
+type keyAuthenticator struct{ key string }
 
 // cookieName returns a name that differs between consoles, because a browser sends a cookie to all ports of a host.
-func (d keyDoor) cookieName() string {
+func (d keyAuthenticator) cookieName() string {
 	digest := sha256.Sum256([]byte(d.key))
 	return "broker-" + hex.EncodeToString(digest[:4])
 }
 
-func (d keyDoor) addPages(mux *http.ServeMux, s *site) {
+func (d keyAuthenticator) addPages(mux *http.ServeMux, s *site) {
 	mux.HandleFunc("GET /open", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := s.reviews.identify(r.Context(), r.FormValue("key")); err != nil {
 			d.refuse(w, r, s)
@@ -242,7 +242,7 @@ func (d keyDoor) addPages(mux *http.ServeMux, s *site) {
 	})
 }
 
-func (d keyDoor) tokenOf(r *http.Request) string {
+func (d keyAuthenticator) tokenOf(r *http.Request) string {
 	cookie, err := r.Cookie(d.cookieName())
 	if err != nil {
 		return ""
@@ -250,7 +250,7 @@ func (d keyDoor) tokenOf(r *http.Request) string {
 	return cookie.Value
 }
 
-func (d keyDoor) refuse(w http.ResponseWriter, r *http.Request, s *site) {
+func (d keyAuthenticator) refuse(w http.ResponseWriter, r *http.Request, s *site) {
 	c := &content{Template: "problem", Title: "Not yours", Data: problemPage{
 		"This console belongs to the user who started it.", "Open the address that kubectl broker console printed: it contains a key.",
 	}}

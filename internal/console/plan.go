@@ -184,7 +184,7 @@ func buildPlan(ctx context.Context, v *visit) (*content, error) {
 		return page, nil
 	}
 	page.Command = question.command(query)
-	data.show(plan, v)
+	data.fillIn(plan, v)
 	return page, nil
 }
 
@@ -200,8 +200,8 @@ func clusterIDs(s *view.Snapshot) (ids []string) {
 // levelsOfOutcomes are the levels of the outcomes that are not in order.
 var levelsOfOutcomes = map[view.PlannedOutcome]view.Level{view.OutcomeEnds: view.Failure, view.OutcomeWaits: view.Warning}
 
-// show fills the page with a plan.
-func (p *planPage) show(plan *view.Plan, v *visit) {
+// fillIn fills the page with a plan.
+func (p *planPage) fillIn(plan *view.Plan, v *visit) {
 	p.Plan, p.Requests = plan, plan.RequestTable()
 	p.Verdict, p.Level = plan.Judge()
 	p.Shortage, p.Reason = plan.FindShortage()

@@ -146,7 +146,7 @@ func buildQuote(ctx context.Context, v *visit) (*content, error) {
 		return page, nil
 	}
 	page.Command = "kubectl broker quote" + query.arguments()
-	data.show(view.ParseWarnings(warnings))
+	data.fillIn(view.ParseWarnings(warnings))
 	parameters := map[string]string{}
 	for _, field := range query.fields() {
 		parameters[field.Name] = field.Value
@@ -156,8 +156,8 @@ func buildQuote(ctx context.Context, v *visit) (*content, error) {
 	return page, nil
 }
 
-// show fills the page with a quote, nil if the API server returned none, and with the other warnings.
-func (p *quotePage) show(quote *view.Preview, others []string) {
+// fillIn fills the page with a quote, nil if the API server returned none, and with the other warnings.
+func (p *quotePage) fillIn(quote *view.Preview, others []string) {
 	p.Others = others
 	if quote == nil {
 		p.Problem = "The API server accepts the request, but returned no quote: the webhooks of the agent are off, or are those of another release."

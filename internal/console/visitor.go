@@ -38,7 +38,7 @@ func (v *visitor) limitTo(ctx context.Context, whole *shared, namespace string) 
 	if f.err != nil {
 		return nil, f.err
 	}
-	part := whole.parts.of(strings.Join(f.rights, ";"), build)
+	part := whole.parts.partFor(strings.Join(f.rights, ";"), build)
 	out := *part
 	out.At, out.Gaps = whole.At, append(slices.Clone(whole.Gaps), f.gaps...)
 	return &out, nil
@@ -48,8 +48,8 @@ func (v *visitor) limitTo(ctx context.Context, whole *shared, namespace string) 
 // snapshot with them.
 func (f *filter) limitBroker(b *view.BrokerObjects, build func() *view.Snapshot) func() *view.Snapshot {
 	group := brokerv1alpha1.GroupVersion.Group
-	clusters := grantOf(f, group, "clusteradvertisements", b.Clusters, func(c **brokerv1alpha1.ClusterAdvertisement) string { return (*c).Namespace })
-	reservations := grantOf(f, group, "reservations", b.Reservations, func(r **brokerv1alpha1.Reservation) string { return (*r).Namespace })
+	clusters := limitKind(f, group, "clusteradvertisements", b.Clusters, func(c **brokerv1alpha1.ClusterAdvertisement) string { return (*c).Namespace })
+	reservations := limitKind(f, group, "reservations", b.Reservations, func(r **brokerv1alpha1.Reservation) string { return (*r).Namespace })
 	seesConfig := f.mayListAll(group, "brokerconfigs")
 	return func() *view.Snapshot {
 		s := build()
@@ -64,10 +64,10 @@ func (f *filter) limitBroker(b *view.BrokerObjects, build func() *view.Snapshot)
 // limitMember does for a member cluster what limitBroker does for a broker's.
 func (f *filter) limitMember(m *view.MemberObjects, build func() *view.Snapshot) func() *view.Snapshot {
 	group := agentv1alpha1.GroupVersion.Group
-	requests := grantOf(f, group, "resourcerequests", m.Requests, func(r *agentv1alpha1.ResourceRequest) string { return r.Namespace })
-	consumers := grantOf(f, group, "reservationinstructions", m.ConsumerInstructions, func(i *agentv1alpha1.ReservationInstruction) string { return i.Namespace })
-	providers := grantOf(f, group, "providerinstructions", m.ProviderInstructions, func(i *agentv1alpha1.ProviderInstruction) string { return i.Namespace })
-	advertisements := grantOf(f, group, "advertisements", m.Advertisements, func(a *agentv1alpha1.Advertisement) string { return a.Namespace })
+	requests := limitKind(f, group, "resourcerequests", m.Requests, func(r *agentv1alpha1.ResourceRequest) string { return r.Namespace })
+	consumers := limitKind(f, group, "reservationinstructions", m.ConsumerInstructions, func(i *agentv1alpha1.ReservationInstruction) string { return i.Namespace })
+	providers := limitKind(f, group, "providerinstructions", m.ProviderInstructions, func(i *agentv1alpha1.ProviderInstruction) string { return i.Namespace })
+	advertisements := limitKind(f, group, "advertisements", m.Advertisements, func(a *agentv1alpha1.Advertisement) string { return a.Namespace })
 	seesPolicies, seesNodes := f.mayListAll(group, "lendingpolicies"), f.mayListAll(corev1.GroupName, "nodes")
 	return func() *view.Snapshot {
 		s := build()
@@ -119,9 +119,9 @@ func (f *filter) mayListAll(group, resource string) bool {
 	return false
 }
 
-// grantOf returns a function that returns the objects in those namespaces in which the visitor may list the kind. The
+// limitKind returns a function that returns the objects in those namespaces in which the visitor may list the kind. The
 // gap that it records does not reveal whether hidden objects exist.
-func grantOf[T any](f *filter, group, resource string, items []T, namespaceOf func(*T) string) func() []T {
+func limitKind[T any](f *filter, group, resource string, items []T, namespaceOf func(*T) string) func() []T {
 	if f.askRight(group, resource, "") {
 		f.rights = append(f.rights, inAllNamespaces)
 		return func() []T { return items }

@@ -1,11 +1,6 @@
 package identity
 
-import (
-	"crypto/sha256"
-	"encoding/binary"
-	"slices"
-	"time"
-)
+import "time"
 
 // Step is what the Keeper does next.
 type Step string
@@ -56,11 +51,6 @@ type Plan struct {
 	Until time.Time
 }
 
-// trustPause is how old a certificate must be before it is renewed because of new roots. The
-// broker's replicas learn of new roots one after the other, so an earlier renewal might still
-// return the old ones.
-const trustPause = 10 * time.Minute
-
 // needsBroker reports whether the step calls the broker.
 func (p Plan) needsBroker() bool { return p.Step == Enrol || p.Step == Renew }
 
@@ -90,20 +80,6 @@ func Decide(s Situation) Plan {
 	return Plan{Step: Wait, Until: due}
 }
 
-// renewalDue returns when to renew the certificate: at RenewalTime, but not before a third of its
-// lifetime has passed since this process received it. Without this minimum, a clock that is far
-// ahead would cause one renewal after the other. If the broker's roots have changed, a renewal is
-// due as soon as the certificate is older than trustPause.
-func (s Situation) renewalDue() time.Time {
-	leaf := s.Certificate.Leaf
-	due := slices.MaxFunc([]time.Time{RenewalTime(s.Certificate), s.Received.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 3)}, time.Time.Compare)
-	soon := slices.MaxFunc([]time.Time{leaf.NotBefore, s.Received}, time.Time.Compare).Add(trustPause)
-	if s.Outdated && soon.Before(due) {
-		return soon
-	}
-	return due
-}
-
 // planFirst returns the next step towards the first certificate. Every replica may enrol, because
 // all send the request that is stored in the Secret.
 func (s Situation) planFirst() Plan {
@@ -120,13 +96,4 @@ func (s Situation) planRequest(how Step) Plan {
 		return Plan{Step: Prepare}
 	}
 	return Plan{Step: how}
-}
-
-// RenewalTime returns when to renew a certificate: after two thirds of its lifetime, or up to a
-// thirtieth of the lifetime earlier, so that clusters that enrolled together do not renew together.
-func RenewalTime(c *Certificate) time.Time {
-	life := c.Leaf.NotAfter.Sub(c.Leaf.NotBefore)
-	digest := sha256.Sum256(c.Leaf.Raw)
-	early := time.Duration(float64(life) / 30 * float64(binary.BigEndian.Uint32(digest[:])) / (1 << 32))
-	return c.Leaf.NotBefore.Add(life*2/3 - early)
 }

@@ -108,16 +108,6 @@ func (k *Keeper) requestEnrolment(ctx context.Context, s Situation, read *corev1
 	return s.Now, k.storeIssued(ctx, s, read, issued)
 }
 
-func (k *Keeper) requestRenewal(ctx context.Context, s Situation, read *corev1.Secret) error {
-	issued, err := k.renewer.RenewCertificate(ctx, &v1.RenewalRequest{Csr: string(s.Request.PEM)})
-	if err != nil {
-		k.untrusted = k.untrusted || isUntrusted(err)
-		return errors.Join(fmt.Errorf("renewal of the certificate that expires on %s: %w",
-			s.Certificate.Leaf.NotAfter.UTC().Format(time.RFC3339), err), k.discardInvalidRequest(ctx, s, read, err))
-	}
-	return k.storeIssued(ctx, s, read, issued)
-}
-
 // storeIssued checks the certificate that the broker issued and stores it in the Secret. The next
 // step writes it to the files.
 func (k *Keeper) storeIssued(ctx context.Context, s Situation, read *corev1.Secret, issued *v1.IssuedCertificate) error {
