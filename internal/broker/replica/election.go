@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/lease"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/election"
 )
 
 // Timing of the lease. The times are shorter than usual, because an unnecessary change of leader
@@ -97,7 +97,7 @@ func New(o Options) (*Election, error) {
 	if err != nil {
 		return nil, fmt.Errorf("election: %w", err)
 	}
-	e.lock = &datedLock{Interface: &lease.Lock{Interface: e.plain}, election: e}
+	e.lock = &datedLock{Interface: &election.Lock{Interface: e.plain}, election: e}
 	return e, nil
 }
 

@@ -1,5 +1,5 @@
-// Package lease protects the leases of broker and agent, by which their replicas elect a leader.
-package lease
+// Package election protects the leases of broker and agent, by which their replicas elect a leader.
+package election
 
 import (
 	"context"

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/lease"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/election"
 )
 
 // renewDeadline is the time in which the leader must renew its lease, the default of the manager. A
@@ -30,5 +30,5 @@ func (o *options) newLock(config *rest.Config) (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the lock of lease %q for pod %q: %w", leaseName, pod, err)
 	}
-	return &lease.Lock{Interface: lock}, nil
+	return &election.Lock{Interface: lock}, nil
 }
