@@ -43,8 +43,9 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 			return fault.New(fault.Released, "key %q was released", nameOrKey)
 		case r == nil:
 			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
-		case r.Requester != clusterID:
-			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
+		}
+		if err := reservations.CheckOwner(r, clusterID); err != nil {
+			return err
 		}
 		if err := s.EditReservation(r, e); err != nil {
 			return term.FaultOf(err)

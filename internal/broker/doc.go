@@ -30,8 +30,12 @@
 //	metrics       counts and durations
 //	traces        spans of reservations, if they are wanted
 //	excess        requesters that exceeded their grants
-//	news          who has to learn of which change
+//	news          changed reservations of each cluster
 //	views         answers, instructions and texts
+//
+// Other packages are no parts of a session: settings (the BrokerConfig), feed (names of what changed, for
+// controllers), receipts (signatures of answers), standby (the book while another replica leads) and whatif
+// (plans).
 //
 // Parts never see each other. Each gets the session as an interface of its package, which is a term.Term
 // with what else it needs; the session embeds the parts, so their methods implement most of it. Parts

@@ -78,7 +78,7 @@ func (s *session) forgetCluster(clusterID string) error {
 		return err
 	}
 	// After a restore, requesters may have announced placements that are valid only once this
-	// cluster also announces them. A forgotten cluster will not announce them, so matchClaims
+	// cluster also announces them. A forgotten cluster will not announce them, so MatchClaims
 	// drops them.
 	return s.Recovery.MatchClaims()
 }

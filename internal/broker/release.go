@@ -6,28 +6,11 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reservations"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
-
-// GetReservation implements the server's Broker: it returns a reservation in which the cluster
-// takes part.
-func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
-	var answer *unsignedAnswer
-	err := b.commitPlan(ctx, func(s *session) error {
-		r, _ := s.FindReservation(clusterID, nameOrKey)
-		if r == nil {
-			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
-		}
-		answer = s.newUnsignedAnswer(r, clusterID)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return answer.signReceipt(), nil
-}
 
 // ReleaseReservation implements the server's Broker. If there is no such reservation, it returns
 // nil, nil and closes the key, so that a request that arrives later is refused.
@@ -44,8 +27,8 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, u
 			}
 			return term.FaultOf(s.Limiter.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
 		}
-		if r.Requester != clusterID {
-			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
+		if err := reservations.CheckOwner(r, clusterID); err != nil {
+			return err
 		}
 		if err := s.EndReservation(r, ledger.UserOf(clusterID, user), "released by its requester"); err != nil {
 			return err

@@ -74,8 +74,8 @@ func NewWhatIf(book *replay.Book, config settings.Config, at time.Time, ahead ti
 	return w, w.Begin(s)
 }
 
-// Record returns the position of the newest event in the book that was copied.
-func (w *WhatIf) Record() uint64 { return w.copied }
+// CopiedPosition returns the position of the newest event in the book that was copied.
+func (w *WhatIf) CopiedPosition() uint64 { return w.copied }
 
 // Drain simulates the drain of a cluster, or a change of its drain. If the book has no such
 // cluster, Drain returns an error that names the clusters in the book.

@@ -307,7 +307,7 @@ func (o *planOptions) makePlan(ctx context.Context, change string, carryOut func
 		return nil, err
 	}
 	plan := showPlan(without, with, requests, c.journalNamespace())
-	plan.Change, plan.At, plan.Until, plan.Record = change, metav1.NewTime(at), metav1.NewTime(with.Now()), with.Record()
+	plan.Change, plan.At, plan.Until, plan.Record = change, metav1.NewTime(at), metav1.NewTime(with.Now()), with.CopiedPosition()
 	plan.Assumptions = append(plan.Assumptions, note)
 	return plan, nil
 }

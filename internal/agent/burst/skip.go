@@ -35,7 +35,7 @@ var messages = map[Skip]string{
 	SkipResourceClaim: "the pod has resourceClaims, which are not sent to a provider: request devices as extended resources",
 	SkipNoRequests:    "a container requests no cpu or no memory, and providers admit no such pod: set resources.requests, or give the namespace a LimitRange with defaults",
 	SkipLimits:        "limits of cpu or memory differ from the requests, and providers that enforce reservations admit no such pod: make them equal, or create the pod again so that the agent's webhook does",
-	SkipResources:     "the pod requests more than seven resources besides cpu and memory, and a ResourceRequest names at most that many",
+	SkipResources:     "the pod requests more than seven resources besides cpu and memory, and a ResourceRequest names at most that many: request fewer, or exclude the pod with spec.selector",
 	SkipNotPrepared:   "the pod does not tolerate virtual nodes, because it was created before the policy, before its namespace was labelled liqo.io/broker-burst=true, or while no agent answered: create it again",
 	SkipNodeSelector:  "the pod's node selector or required affinity excludes the virtual nodes of this policy: select region, zone or cluster only, or exclude the pod with spec.selector",
 	SkipPlaces:        "the pod's node selector or affinity excludes all regions, zones or clusters in spec.template.spec.constraints: change one of them",

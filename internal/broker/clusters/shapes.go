@@ -20,7 +20,7 @@ func (cs *Clusters) UpdateShapes() {
 
 // UpdateTaintedShapes updates the outdated node shapes of clusters with tainted nodes. On such a
 // cluster, every request must fit on the nodes that it tolerates, even a request for which
-// needsShapes is false.
+// NeedsShapes is false.
 func (cs *Clusters) UpdateTaintedShapes() {
 	for id := range cs.tainted {
 		if cs.reshaped[id] {

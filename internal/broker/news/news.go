@@ -1,4 +1,5 @@
-// Package news indexes the reservations by those who want to know of them: clusters and objects.
+// Package news indexes the reservations by the clusters that take part in them, in the order of their last changes, and
+// by the objects that requested them.
 package news
 
 import (

@@ -140,8 +140,8 @@ func (rs *Reservations) enqueueRequest(q *requests.Request, why *fault.Error) (*
 }
 
 // DecideNew chooses a provider for a new request as Decide does. While the broker recovers
-// from a restore, it returns errRecovering if no provider was found. If the request would take
-// capacity to which waiting requests have a prior right, it returns errRecovering during recovery,
+// from a restore, it returns ErrRecovering if no provider was found. If the request would take
+// capacity to which waiting requests have a prior right, it returns ErrRecovering during recovery,
 // and errPaused while the queue is paused.
 func (rs *Reservations) DecideNew(q *requests.Request) (*term.Decision, error) {
 	choice, err := rs.Decide(q, ledger.Tried{})
@@ -236,13 +236,4 @@ func (rs *Reservations) EndReservation(r *ledger.Reservation, by ledger.Actor, m
 	}
 	rs.s.Log().Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message, "by", by.String())
 	return rs.s.Record(ledger.Event{By: by, Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
-}
-
-// FindReservation returns a reservation by its name, or by the key that the cluster gave it, and
-// whether that key is closed. It does not return reservations in which the cluster takes no part.
-func (rs *Reservations) FindReservation(clusterID, nameOrKey string) (r *ledger.Reservation, closed bool) {
-	if r := rs.s.Book().Reservation(nameOrKey); r != nil && r.Involves(clusterID) {
-		return r, false
-	}
-	return rs.s.Book().ByKey(clusterID, nameOrKey)
 }

@@ -114,7 +114,7 @@ type Affected struct {
 	Without, With *Course
 }
 
-// AffectedBy compares two copies of the same book after Run: w without a plan, planned with it. It
+// AffectedBy compares two copies of the same book after Run: s without a plan, planned with it. It
 // returns the reservations in both whose courses differ, sorted by name.
 func (s *Simulation) AffectedBy(planned *Simulation) []Affected {
 	var out []Affected
