@@ -68,7 +68,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			Peers:       s.Links.PeersToProbe(clusterID),
 
 			ReportVacant: s.Idles.WantsVacancies(clusterID),
-			Anchor:       s.anchor(),
+			Anchor:       s.newestAnchor(),
 		}
 		return nil
 	})
@@ -79,8 +79,8 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 	return receipt, nil
 }
 
-// anchor returns the newest stored position of the journal with its hash. Members remember it.
-func (s *session) anchor() v1.Anchor {
+// newestAnchor returns the newest stored position of the journal with its hash. Members remember it.
+func (s *session) newestAnchor() v1.Anchor {
 	a := s.journal.Anchor()
 	return v1.Anchor{Journal: a.Journal, Position: int64(a.Position), Hash: a.Hash}
 }

@@ -209,7 +209,7 @@ func (b *Broker) beginSession(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.session = s
-	s.start()
+	s.startTerm()
 	b.feed.SignalSession()
 	b.wakeAll()
 }

@@ -54,7 +54,7 @@ func NewPast(recovery journal.Recovery, at time.Time, readConfig func(json.RawMe
 	s := newSession(p.b, replayed, nil)
 	p.b.session = s
 	s.began = at
-	s.derive()
+	s.deriveState()
 	s.RestoreSilence()
 	return p, nil
 }

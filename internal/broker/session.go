@@ -137,11 +137,11 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	return s
 }
 
-// start makes the parts derive their state from the book, which has been replayed. Then it
+// startTerm makes the parts derive their state from the book, which has been replayed. Then it
 // serves the waiting requests that can be served now.
-func (s *session) start() {
+func (s *session) startTerm() {
 	s.began = s.Now()
-	s.derive()
+	s.deriveState()
 	if s.book.Lineages().Present() != nil {
 		s.noteDurable(s.book.Position())
 	}
@@ -152,8 +152,8 @@ func (s *session) start() {
 	s.ServeWaiting()
 }
 
-// derive makes the parts compute their state from the book. It records nothing.
-func (s *session) derive() {
+// deriveState makes the parts compute their state from the book. It records nothing.
+func (s *session) deriveState() {
 	s.market.SetRates(s.currentConfig().Rates)
 	s.StartFromBook()
 	s.Recorder.NameMembers()

@@ -59,7 +59,7 @@ func NewWhatIf(book *replay.Book, config settings.Config, at time.Time, ahead ti
 	// regular searches.
 	s.RetryEvery = max(healing.Retry, ahead/20)
 	s.book.Clusters(func(c *ledger.Cluster) { s.TrustCluster(c.ClusterID) })
-	s.start()
+	s.startTerm()
 	// At the start of a term, many deadlines wait until agents have called. The start is set so far
 	// back that this wait is over.
 	s.began = now.Add(-max(config.StaleThreshold, config.Timeouts.Silence))

@@ -1,5 +1,5 @@
-// Package view turns API objects into what the kubectl plugin shows: tables, bars, problems with their causes, and next
-// steps.
+// Package view turns API objects into what the kubectl plugin and the console show: tables, bars, problems with their
+// causes, and next steps.
 //
 // Its functions take API objects and the current time and return values; they use no client, clock or logger. The
 // commands only print these values, as text or JSON. The package also contains the table of all conditions and reasons

@@ -289,15 +289,15 @@ func (s *Snapshot) allObjects() iter.Seq[*object] {
 // visitEach calls visit for each object until visit returns false. It reports whether visit always returned true.
 func (b *BrokerObjects) visitEach(visit func(*object) bool) bool {
 	return b == nil ||
-		visitEach(b.Clusters, clusterObject, visit) && visitEach(b.Reservations, reservationObject, visit) && b.visitConfig(visit)
+		visitPointers(b.Clusters, clusterObject, visit) && visitPointers(b.Reservations, reservationObject, visit) && b.visitConfig(visit)
 }
 
 // visitEach calls visit for each object until visit returns false. It reports whether visit always returned true.
 func (m *MemberObjects) visitEach(visit func(*object) bool) bool {
 	return m == nil ||
-		visitAll(m.Requests, requestObject, visit) && visitAll(m.ConsumerInstructions, consumerObject, visit) &&
-			visitAll(m.ProviderInstructions, providerObject, visit) && visitAll(m.Advertisements, advertisementObject, visit) &&
-			visitAll(m.Policies, policyObject, visit)
+		visitValues(m.Requests, requestObject, visit) && visitValues(m.ConsumerInstructions, consumerObject, visit) &&
+			visitValues(m.ProviderInstructions, providerObject, visit) && visitValues(m.Advertisements, advertisementObject, visit) &&
+			visitValues(m.Policies, policyObject, visit)
 }
 
 func (b *BrokerObjects) visitConfig(visit func(*object) bool) bool {
@@ -308,7 +308,7 @@ func (b *BrokerObjects) visitConfig(visit func(*object) bool) bool {
 	return visit(&o)
 }
 
-func visitEach[T any](items []*T, objectOf func(*T) object, visit func(*object) bool) bool {
+func visitPointers[T any](items []*T, objectOf func(*T) object, visit func(*object) bool) bool {
 	var o object
 	for _, item := range items {
 		o = objectOf(item)
@@ -319,7 +319,7 @@ func visitEach[T any](items []*T, objectOf func(*T) object, visit func(*object) 
 	return true
 }
 
-func visitAll[T any](items []T, objectOf func(*T) object, visit func(*object) bool) bool {
+func visitValues[T any](items []T, objectOf func(*T) object, visit func(*object) bool) bool {
 	var o object
 	for i := range items {
 		o = objectOf(&items[i])

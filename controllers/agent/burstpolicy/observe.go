@@ -53,8 +53,8 @@ type request struct {
 	nodes []corev1.Node
 }
 
-// observe reads everything that a plan for the policy depends on.
-func (r *Reconciler) observe(ctx context.Context, policy *agentv1alpha1.BurstPolicy) (*scene, error) {
+// observePolicy reads everything that a plan for the policy depends on.
+func (r *Reconciler) observePolicy(ctx context.Context, policy *agentv1alpha1.BurstPolicy) (*scene, error) {
 	s := &scene{policy: policy, now: r.options.Clock.Now(), taken: map[string]bool{}}
 	limit, err := readLimit(policy)
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *Reconciler) observeRequests(ctx context.Context, s *scene) error {
 			return fmt.Errorf("list virtual nodes of resource request %q: %w", client.ObjectKeyFromObject(rr), err)
 		}
 		one := request{rr, nodes.Items}
-		view := one.view(s.policy.Name)
+		view := one.toBurstRequest(s.policy.Name)
 		inUse, arrivals, used := r.usageOf(&one)
 		view.Used = used
 		id := string(rr.UID) + "/" + rr.Name
@@ -179,11 +179,11 @@ func (r *Reconciler) usageOf(rr *request) (inUse bool, arrivals uint64, used qua
 	return inUse, arrivals, used
 }
 
-// view returns the request in the form that burst.MakePlan needs. The caller sets Used and IdleSince, which depend on
+// toBurstRequest returns the request in the form that burst.MakePlan needs. The caller sets Used and IdleSince, which depend on
 // pods.
-func (rr *request) view(policy string) burst.Request {
+func (rr *request) toBurstRequest(policy string) burst.Request {
 	v := burst.Request{
-		Name: rr.Name, Group: burst.GroupOf(policy, rr.Name), Shape: shapeOf(rr.ResourceRequest), State: rr.state(),
+		Name: rr.Name, Group: burst.GroupOf(policy, rr.Name), Shape: shapeOf(rr.ResourceRequest), State: rr.stateNow(),
 		Asked: askedBy(rr.ResourceRequest), HasNode: len(rr.nodes) > 0,
 		Cordoned: len(rr.nodes) > 0 && !slices.ContainsFunc(rr.nodes, func(n corev1.Node) bool { return !n.Spec.Unschedulable }),
 	}
@@ -199,7 +199,7 @@ func (rr *request) view(policy string) burst.Request {
 	return v
 }
 
-func (rr *request) state() burst.State {
+func (rr *request) stateNow() burst.State {
 	changed := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionChanged)
 	switch {
 	case rr.DeletionTimestamp != nil:

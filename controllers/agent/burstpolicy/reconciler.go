@@ -79,7 +79,7 @@ func (r *Reconciler) selectPods(ctx context.Context) error {
 }
 
 func (r *Reconciler) takeStep(ctx context.Context, policy *agentv1alpha1.BurstPolicy) (time.Duration, error) {
-	s, err := r.observe(ctx, policy)
+	s, err := r.observePolicy(ctx, policy)
 	if invalid, ok := errors.AsType[*invalidSpec](err); ok {
 		return never, r.showInvalid(ctx, policy, invalid)
 	}

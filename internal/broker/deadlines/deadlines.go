@@ -47,7 +47,7 @@ func (d *Deadlines) ExpireReservation(name string) {
 	if r == nil {
 		return
 	}
-	if err := d.carryOut(r); err != nil {
+	if err := d.carryOutStep(r); err != nil {
 		d.s.Log().Error(err, "carrying out a deadline failed, retrying", "reservation", name)
 		d.s.SetDeadline(name, d.s.Now().Add(term.RetryDelay))
 		return
@@ -79,16 +79,16 @@ func (d *Deadlines) deadlineOf(r *ledger.Reservation) time.Time {
 	if d.isAbandoned(r) {
 		return d.s.Now()
 	}
-	at := d.withoutHealing(r)
+	at := d.deadlineWithoutHealing(r)
 	if by := d.s.HealingDueAt(r); !by.IsZero() && (at.IsZero() || by.Before(at)) {
 		return by
 	}
 	return at
 }
 
-// withoutHealing returns what deadlineOf would return without the steps of healing. The reservation
+// deadlineWithoutHealing returns what deadlineOf would return without the steps of healing. The reservation
 // must not be over.
-func (d *Deadlines) withoutHealing(r *ledger.Reservation) time.Time {
+func (d *Deadlines) deadlineWithoutHealing(r *ledger.Reservation) time.Time {
 	at, _ := d.placementDeadline(r)
 	if d.s.IsStranger(r) {
 		at = d.s.StrangerDeadline(r)
@@ -155,8 +155,8 @@ func (d *Deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 	return d.s.Began().Add(d.s.Timeouts().Silence)
 }
 
-// carryOut takes the step that is due for a reservation, if any.
-func (d *Deadlines) carryOut(r *ledger.Reservation) error {
+// carryOutStep takes the step that is due for a reservation, if any.
+func (d *Deadlines) carryOutStep(r *ledger.Reservation) error {
 	if r.Over() {
 		return d.s.Record(ledger.Event{Change: &ledger.Forget{Names: []string{r.Name}}})
 	}
@@ -195,7 +195,7 @@ func (d *Deadlines) carryOut(r *ledger.Reservation) error {
 // isHealingDue reports whether a step of healing is due for the reservation now, and no step of any
 // other kind.
 func (d *Deadlines) isHealingDue(r *ledger.Reservation) bool {
-	by, otherwise := d.s.HealingDueAt(r), d.withoutHealing(r)
+	by, otherwise := d.s.HealingDueAt(r), d.deadlineWithoutHealing(r)
 	return !by.IsZero() && !by.After(d.s.Now()) && (otherwise.IsZero() || otherwise.After(d.s.Now()))
 }
 

@@ -1,5 +1,5 @@
 // Package queueing contains the requests that wait for capacity, and the reservations that may have to
-// make room for them.
+// make room for them. Package queue decides their order, and which reservations make room.
 package queueing
 
 import (

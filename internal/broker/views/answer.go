@@ -92,8 +92,8 @@ func changeOf(r *ledger.Reservation) *v1.ChangeState {
 	}
 }
 
-// asOf converts a time to metav1.Time, in whole seconds; nil for the zero time.
-func asOf(at time.Time) *metav1.Time {
+// toMetaTime converts a time to metav1.Time, in whole seconds; nil for the zero time.
+func toMetaTime(at time.Time) *metav1.Time {
 	if at.IsZero() {
 		return nil
 	}
@@ -111,7 +111,7 @@ func showCost(r *ledger.Reservation) *brokerv1alpha1.ReservationCost {
 	if c == nil {
 		return nil
 	}
-	out := &brokerv1alpha1.ReservationCost{Currency: c.Currency, SoFar: c.SoFar.Money().String(), AsOf: asOf(c.AsOf)}
+	out := &brokerv1alpha1.ReservationCost{Currency: c.Currency, SoFar: c.SoFar.Money().String(), AsOf: toMetaTime(c.AsOf)}
 	if c.PerHour > 0 || c.ToEnd != nil || c.Runs {
 		out.PerHour = c.PerHour.String()
 	}
