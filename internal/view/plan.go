@@ -144,7 +144,7 @@ func (p *Plan) Complete() {
 	})
 }
 
-// Harms reports whether a reservation loses its capacity, or a planned request is not served by the end of the plan.
+// Harms reports whether a reservation loses its capacity, or a planned request is not served at once.
 func (p *Plan) Harms() bool {
 	_, later, never := p.countRequests()
 	return later+never > 0 || slices.ContainsFunc(p.Affected, func(r PlannedReservation) bool {

@@ -91,8 +91,8 @@ func (p *plugin) newCommand(path string) *cobra.Command {
 capacity, and what every condition and reason means.
 
 It works in the broker's cluster and in member clusters, finds out which one it talks
-to, and needs no more rights than the objects that it shows. It exits with 0 if all is
-well, 1 if something needs attention or failed, and 2 if it was called wrongly.`,
+to, and shows what you may read there. It exits with 0 if all is well, 1 if
+something needs attention or failed, and 2 if it was called wrongly.`,
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: displayName(path)},
 		Version:           version.String(),
 		SilenceUsage:      true,
