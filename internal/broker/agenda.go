@@ -69,7 +69,7 @@ func (s *session) NoteFreed(clusterID string) {
 	s.Healing.RetrySoon()
 }
 
-// refreshOutdated computes the free capacity of clusters again that parts have named.
+// refreshOutdated recomputes the free capacity of the clusters that parts noted as outdated.
 func (s *session) refreshOutdated() {
 	for len(s.Outdated) > 0 {
 		id := s.Outdated.First()
@@ -82,7 +82,7 @@ func (s *session) refreshOutdated() {
 // where that has become possible. Its cost depends on what has changed and on the requests that it
 // serves, not on the number of waiting requests.
 //
-// A grant is an event, and observers of events may name more clusters. So ServeWaiting repeats until
+// A grant is an event, and observers of events may note more clusters. So ServeWaiting repeats until
 // there are none. It returns at once if it is called while it runs.
 func (s *session) ServeWaiting() {
 	s.refreshOutdated()
@@ -114,7 +114,7 @@ func (s *session) ServeWaiting() {
 }
 
 // mayServe reports whether ServeWaiting has something to try now. If no request waits, it forgets the
-// named clusters.
+// noted clusters.
 func (s *session) mayServe() bool {
 	if len(s.Freed)+len(s.Preemptable) == 0 || !s.b.configured {
 		return false

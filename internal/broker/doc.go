@@ -41,9 +41,9 @@
 // with what else it needs; the session embeds the parts, so their methods implement most of it. Parts
 // leave work for each other on the agenda. The session carries it out in this order:
 //
-//  1. After every event, it computes the free capacity of clusters again that parts have named.
+//  1. After every event, it recomputes the free capacity of the clusters that parts noted as outdated.
 //  2. When time passes, it carries out due steps: those of clusters, of other parts, of reservations.
 //  3. At the end of every call, and before a decision that could take their place, it grants the capacity
-//     of freed clusters to waiting requests.
-//  4. Then it preempts for requests that still wait, on clusters with new victims.
+//     of clusters noted as freed to waiting requests.
+//  4. Then it preempts for requests that still wait, on clusters noted as preemptable.
 package broker

@@ -11,7 +11,7 @@ import (
 
 // Agenda is the work that is left to do.
 type Agenda struct {
-	// Outdated are the clusters whose free capacity must be computed again.
+	// Outdated are the clusters whose free capacity must be recomputed.
 	Outdated Clusters
 	// Schedule has the steps that are due at some time.
 	Schedule
@@ -27,10 +27,10 @@ func New() Agenda {
 	return Agenda{Clusters{}, Schedule{at: map[string]int64{}, wake: make(chan struct{}, 1)}, Clusters{}, Clusters{}}
 }
 
-// NoteOutdated says that the free capacity of a cluster must be computed again.
+// NoteOutdated notes that the free capacity of a cluster must be recomputed.
 func (a *Agenda) NoteOutdated(clusterID string) { a.Outdated.Add(clusterID) }
 
-// NotePreemptable says that a waiting request may find victims on a cluster that were not there before.
+// NotePreemptable notes that a waiting request may find victims on a cluster that were not there before.
 func (a *Agenda) NotePreemptable(clusterID string) { a.Preemptable.Add(clusterID) }
 
 // IsFreed reports whether waiting requests have not been tried on a cluster since it was freed.

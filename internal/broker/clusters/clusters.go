@@ -225,7 +225,7 @@ func (cs *Clusters) RefreshCapacity(clusterID string) {
 	cs.s.PublishCluster(clusterID)
 }
 
-// RefreshAllCapacities computes the free capacity of all clusters again, after the configuration has changed.
+// RefreshAllCapacities recomputes the free capacity of all clusters after the configuration has changed.
 func (cs *Clusters) RefreshAllCapacities() {
 	cs.s.Book().Clusters(func(c *ledger.Cluster) { cs.market.SetAvailable(c.ClusterID, cs.updateFree(c)) })
 }

@@ -30,7 +30,7 @@ type Term interface {
 	// SetDeadline schedules a step for the given time; the zero time cancels it. The name is a prefix
 	// that the part owns, followed by an ID.
 	SetDeadline(name string, at time.Time)
-	// NoteFreed says that a cluster may now serve a request that it could not serve before. Waiting
+	// NoteFreed notes that a cluster may now serve a request that it could not serve before. Waiting
 	// requests are tried there at the end of the call, and reservations of lost providers earlier than
 	// planned.
 	NoteFreed(clusterID string)
