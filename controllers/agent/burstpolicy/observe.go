@@ -30,10 +30,10 @@ const (
 
 // scene holds everything that one reconcile has read about a policy.
 type scene struct {
-	policy *agentv1alpha1.BurstPolicy
-	now    time.Time
-	rules  burst.Rules
-	sorted burst.Sorted
+	policy   *agentv1alpha1.BurstPolicy
+	now      time.Time
+	rules    burst.Rules
+	grouping burst.Grouping
 	// requests are the policy's requests, sorted by name. views are the same requests in the form that burst.MakePlan
 	// needs, in the same order.
 	requests []request
@@ -71,17 +71,17 @@ func (r *Reconciler) observePolicy(ctx context.Context, policy *agentv1alpha1.Bu
 	if err != nil {
 		return nil, err
 	}
-	s.sorted = burst.Sort(r.options.Pods.Waiting(client.ObjectKeyFromObject(policy)), string(policy.UID)+string(template), policy.Spec.Template.Spec.Constraints, limit)
+	s.grouping = burst.GroupPods(r.options.Pods.Waiting(client.ObjectKeyFromObject(policy)), string(policy.UID)+string(template), policy.Spec.Template.Spec.Constraints, limit)
 	if s.open, err = r.isOpen(ctx, policy.Namespace); err != nil {
 		return nil, err
 	}
 	if !s.open {
-		s.sorted.Groups = nil // nothing is borrowed without the administrator's consent
+		s.grouping.Groups = nil // nothing is borrowed without the administrator's consent
 	}
 	s.refused = r.refused[client.ObjectKeyFromObject(policy)]
 	maps.DeleteFunc(s.refused, func(_ string, old refusal) bool { return !old.until.After(s.now) })
-	for i := range s.sorted.Groups {
-		g := &s.sorted.Groups[i]
+	for i := range s.grouping.Groups {
+		g := &s.grouping.Groups[i]
 		g.RefusedUntil = s.refused[g.ID].until
 	}
 	return s, r.observeRequests(ctx, s)
@@ -128,7 +128,7 @@ func (r *Reconciler) observeRequests(ctx context.Context, s *scene) error {
 	}
 	slices.SortFunc(list.Items, func(a, b agentv1alpha1.ResourceRequest) int { return strings.Compare(a.Name, b.Name) })
 	waiting := map[string]bool{}
-	for _, g := range s.sorted.Groups {
+	for _, g := range s.grouping.Groups {
 		waiting[g.ID] = true
 	}
 	var known []string

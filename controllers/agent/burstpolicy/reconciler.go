@@ -89,7 +89,7 @@ func (r *Reconciler) takeStep(ctx context.Context, policy *agentv1alpha1.BurstPo
 	if err := r.openNodes(ctx, s); err != nil {
 		return never, err
 	}
-	plan := burst.MakePlan(s.rules, s.sorted.Groups, s.views, s.taken, s.now)
+	plan := burst.MakePlan(s.rules, s.grouping.Groups, s.views, s.taken, s.now)
 	again := never
 	if !plan.Next.IsZero() {
 		again = max(plan.Next.Sub(s.now), time.Millisecond)
@@ -235,7 +235,7 @@ func (r *Reconciler) makeChange(ctx context.Context, s *scene, c *burst.Change) 
 }
 
 func (r *Reconciler) createRequest(ctx context.Context, s *scene, c *burst.Change) error {
-	want, template := s.sorted.Wants[c.Group], &s.policy.Spec.Template.Spec
+	want, template := s.grouping.Wants[c.Group], &s.policy.Spec.Template.Spec
 	each := want.Shape.Clone()
 	delete(each, corev1.ResourcePods)
 	rr := &agentv1alpha1.ResourceRequest{

@@ -67,7 +67,7 @@ type Options struct {
 type Reconciler struct {
 	client  client.Client
 	options Options
-	idle    burst.Clock
+	idle    burst.IdleClock
 	// told holds, for each policy, the events that were recorded on skipped pods, so that no event is recorded twice.
 	told map[types.NamespacedName]map[told]bool
 	// known has, for each policy, the IDs of its requests in idle, so that idle can forget deleted requests.

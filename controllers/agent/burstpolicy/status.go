@@ -79,9 +79,9 @@ func clampPods(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 
 func (s *scene) showPods() {
 	status := &s.policy.Status
-	status.WaitingPods, status.SkippedPods = clampPods(waitingPods(s.sorted.Groups)), clampPods(skippedPods(s.sorted.Skipped))
+	status.WaitingPods, status.SkippedPods = clampPods(waitingPods(s.grouping.Groups)), clampPods(skippedPods(s.grouping.Skipped))
 	status.Skipped = nil
-	for _, k := range s.sorted.Skipped {
+	for _, k := range s.grouping.Skipped {
 		one := agentv1alpha1.SkippedPods{Reason: string(k.Skip), Pods: clampPods(k.Pods), Message: k.Skip.Message()}
 		if len(k.Examples) > 0 {
 			one.Example = k.Examples[0].Name
@@ -185,7 +185,7 @@ func (s *scene) setCondition(kind string, status metav1.ConditionStatus, reason,
 func (r *Reconciler) tellSkipped(s *scene) {
 	key := client.ObjectKeyFromObject(s.policy)
 	before, now := r.told[key], map[told]bool{}
-	for _, k := range s.sorted.Skipped {
+	for _, k := range s.grouping.Skipped {
 		for _, pod := range k.Examples {
 			id := told{pod.UID, k.Skip}
 			if now[id] = true; before[id] {

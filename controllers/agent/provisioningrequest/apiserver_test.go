@@ -76,7 +76,7 @@ func runAgent(kubeconfig string) error {
 		return err
 	}
 	err = provisioningrequest.New(mgr.GetClient(), provisioningrequest.Options{
-		Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: clock.RealClock{}, LookEvery: 200 * time.Millisecond,
+		Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: clock.RealClock{}, CheckInterval: 200 * time.Millisecond,
 	}).SetupWhenServed(mgr)
 	if err != nil {
 		return err

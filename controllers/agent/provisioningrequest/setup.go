@@ -28,15 +28,15 @@ import (
 // +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Options of the controller. All but LookEvery are required.
+// Options of the controller. All but CheckInterval are required.
 type Options struct {
 	// Reader reads from the API server, for reads that a stale cache would make wrong: PodTemplates, and whether a
 	// ResourceRequest exists.
 	Reader   client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.Clock
-	// LookEvery is the pause between two checks whether the CRD of ProvisioningRequest exists; 30 s by default.
-	LookEvery time.Duration
+	// CheckInterval is the pause between two checks whether the CRD of ProvisioningRequest exists; 30 s by default.
+	CheckInterval time.Duration
 }
 
 // Reconciler serves ProvisioningRequests.
@@ -47,8 +47,8 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c client.Client, options Options) *Reconciler {
-	if options.LookEvery <= 0 {
-		options.LookEvery = 30 * time.Second
+	if options.CheckInterval <= 0 {
+		options.CheckInterval = 30 * time.Second
 	}
 	return &Reconciler{client: c, options: options}
 }
@@ -78,14 +78,14 @@ func (r *Reconciler) awaitKind(ctx context.Context, server discovery.ServerResou
 			return true
 		case logged:
 		case err != nil:
-			log.FromContext(ctx).Error(err, "looking for the CRD of ProvisioningRequest failed, retrying", "after", r.options.LookEvery.String())
+			log.FromContext(ctx).Error(err, "looking for the CRD of ProvisioningRequest failed, retrying", "after", r.options.CheckInterval.String())
 		default:
-			log.FromContext(ctx).Info("waiting for the CRD of ProvisioningRequest", "interval", r.options.LookEvery.String())
+			log.FromContext(ctx).Info("waiting for the CRD of ProvisioningRequest", "interval", r.options.CheckInterval.String())
 		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-r.options.Clock.After(r.options.LookEvery):
+		case <-r.options.Clock.After(r.options.CheckInterval):
 		}
 	}
 }

@@ -210,7 +210,7 @@ func (r *Reconciler) confirmHold(ctx context.Context, q *agentv1alpha1.Quote, le
 		return min(left, due.Sub(now)), nil
 	}
 	r.answered[q.UID] = now
-	no, err := r.findEnd(ctx, q)
+	no, err := r.findWhyEnded(ctx, q)
 	if no == nil || err != nil {
 		return min(left, confirmEvery), err
 	}
@@ -219,9 +219,9 @@ func (r *Reconciler) confirmHold(ctx context.Context, q *agentv1alpha1.Quote, le
 	return r.handleError(q, no), nil
 }
 
-// findEnd asks the broker about a held Quote. It returns the reason why the broker no longer holds the Quote, or nil
+// findWhyEnded asks the broker about a held Quote. It returns the reason why the broker no longer holds the Quote, or nil
 // if the broker still holds it or cannot answer.
-func (r *Reconciler) findEnd(ctx context.Context, q *agentv1alpha1.Quote) (*fault.Error, error) {
+func (r *Reconciler) findWhyEnded(ctx context.Context, q *agentv1alpha1.Quote) (*fault.Error, error) {
 	answer, err := r.requestQuote(ctx, q)
 	no, considered := errors.AsType[*fault.Error](err)
 	switch {

@@ -1,8 +1,8 @@
 // Package burst decides what a BurstPolicy asks for: which unschedulable pods could run on a virtual
 // node (KindOf), and which of its ResourceRequests to create, enlarge or end (MakePlan).
 //
-//	pods ──KindOf──▶ kinds, counted ──Sort──▶ groups ─┐
-//	                                     requests ────┴──MakePlan──▶ a Plan: at most one change, and when to plan again
+//	pods ──KindOf──▶ kinds, counted ──GroupPods──▶ groups ─┐
+//	                                          requests ────┴──MakePlan──▶ a Plan: at most one change, and when to plan again
 //
 // A group is the pods of one size that may run at the same places. Each group has requests of its
 // own, because a request has one set of constraints, and its amounts are whole pods of one size.

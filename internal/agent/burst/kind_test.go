@@ -169,7 +169,7 @@ func TestWaitingPodsAreGroupedBySizeAndPlaces(t *testing.T) {
 	large := quantity.Amounts{corev1.ResourceCPU: 5000, corev1.ResourcePods: 1}
 	south, north := Kind{Places: Places{Regions: []string{"south"}}}, Kind{Places: Places{Regions: []string{"north"}}}
 	template := &brokerv1alpha1.Constraints{Regions: []string{"south", "west"}, ExcludeClusters: []string{"oslo"}}
-	got := Sort([]Waiting{
+	got := GroupPods([]Waiting{
 		{Shape: small, Pods: 3, Oldest: noon},
 		{Shape: small, Pods: 2, Oldest: noon.Add(-1)},
 		{Kind: south, Shape: small, Pods: 5, Oldest: noon},
@@ -196,7 +196,7 @@ func TestWaitingPodsAreGroupedBySizeAndPlaces(t *testing.T) {
 	if diff := cmp.Diff(want, got.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
-	again := Sort([]Waiting{{Shape: small, Pods: 1, Oldest: noon}}, "another seed", template, limit)
+	again := GroupPods([]Waiting{{Shape: small, Pods: 1, Oldest: noon}}, "another seed", template, limit)
 	for _, g := range got.Groups {
 		if g.ID == again.Groups[0].ID {
 			t.Error("another template has the same group")

@@ -142,7 +142,7 @@ func MakePlan(rules Rules, groups []Group, requests []Request, taken map[string]
 	p := planner{Rules: rules, groups: groups, requests: requests, taken: taken, now: now}
 	p.tidyUp()
 	p.serveGroups()
-	p.endIdle()
+	p.endIdleRequest()
 	return p.out
 }
 
@@ -421,9 +421,9 @@ func podsIn(amounts, shape quantity.Amounts) int64 {
 	return pods
 }
 
-// endIdle plans the end of the request that has been idle longest, if it has been idle for
+// endIdleRequest plans the end of the request that has been idle longest, if it has been idle for
 // IdleAfter.
-func (p *planner) endIdle() {
+func (p *planner) endIdleRequest() {
 	var first *Request
 	for i := range p.requests {
 		r := &p.requests[i]

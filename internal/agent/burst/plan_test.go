@@ -214,7 +214,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestIdleClockStartsAnewWithEachPod(t *testing.T) {
-	var c Clock
+	var c IdleClock
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 	for _, step := range []struct {
 		second   int

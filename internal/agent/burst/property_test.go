@@ -117,7 +117,7 @@ type simulation struct {
 	t     *rapid.T
 	now   time.Time
 	rules Rules
-	clock Clock
+	clock IdleClock
 	// latency is how long the broker takes to grant a request. mostPods is the largest number of pods that it grants.
 	latency  time.Duration
 	mostPods int64

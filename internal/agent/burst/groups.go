@@ -41,18 +41,18 @@ type Wanted struct {
 	Constraints *brokerv1alpha1.Constraints
 }
 
-// Sorted is the result of Sort. Every waiting pod of the policy is either in a group or skipped.
-type Sorted struct {
+// Grouping is the result of GroupPods. Every waiting pod of the policy is either in a group or skipped.
+type Grouping struct {
 	Groups []Group
 	// Wants are the requirements of each group, by its ID.
 	Wants   map[string]Wanted
 	Skipped []Skipped
 }
 
-// Sort divides waiting pods into groups, whose IDs also depend on the seed: a text that identifies
+// GroupPods divides waiting pods into groups, whose IDs also depend on the seed: a text that identifies
 // the policy and its template. Groups are sorted by ID, skipped pods by reason.
-func Sort(waiting []Waiting, seed string, template *brokerv1alpha1.Constraints, limit quantity.Amounts) Sorted {
-	out := Sorted{Wants: map[string]Wanted{}}
+func GroupPods(waiting []Waiting, seed string, template *brokerv1alpha1.Constraints, limit quantity.Amounts) Grouping {
+	out := Grouping{Wants: map[string]Wanted{}}
 	skipped := map[Skip]*Skipped{}
 	groups := map[string]*Group{}
 	for i := range waiting {
@@ -133,9 +133,9 @@ func GroupOf(policy, request string) string {
 	return ""
 }
 
-// Clock remembers since when requests have been idle. It is kept in memory only. After a restart of the agent it starts
+// IdleClock remembers since when requests have been idle. It is kept in memory only. After a restart of the agent it starts
 // from zero, so that a request never counts as idle for a time in which no agent watched it.
-type Clock struct {
+type IdleClock struct {
 	seen map[string]idle
 }
 
@@ -147,7 +147,7 @@ type idle struct {
 // Observe returns since when a request has been idle; the zero time if it is busy. arrivals counts
 // the pods that ever came to its node, so that a pod that came and went between two calls restarts
 // the idle time.
-func (c *Clock) Observe(id string, busy bool, arrivals uint64, now time.Time) time.Time {
+func (c *IdleClock) Observe(id string, busy bool, arrivals uint64, now time.Time) time.Time {
 	if c.seen == nil {
 		c.seen = map[string]idle{}
 	}
@@ -164,4 +164,4 @@ func (c *Clock) Observe(id string, busy bool, arrivals uint64, now time.Time) ti
 }
 
 // Forget drops what is remembered of a request.
-func (c *Clock) Forget(id string) { delete(c.seen, id) }
+func (c *IdleClock) Forget(id string) { delete(c.seen, id) }
