@@ -69,7 +69,7 @@ type Reconciler struct {
 	options Options
 	idle    burst.IdleClock
 	// told holds, for each policy, the events that were recorded on skipped pods, so that no event is recorded twice.
-	told map[types.NamespacedName]map[told]bool
+	told map[types.NamespacedName]map[skipEvent]bool
 	// known has, for each policy, the IDs of its requests in idle, so that idle can forget deleted requests.
 	known map[types.NamespacedName][]string
 	// refused has, for each policy and group, the last request that the API server refused. After a
@@ -83,8 +83,8 @@ type refusal struct {
 	why   string
 }
 
-// told identifies an event: the UID of the pod, and why the policy skips the pod.
-type told struct {
+// skipEvent identifies an event: the UID of the pod, and why the policy skips the pod.
+type skipEvent struct {
 	uid  string
 	skip burst.Skip
 }
@@ -94,7 +94,7 @@ func New(c client.Client, options Options) *Reconciler {
 	if options.Settle <= 0 {
 		options.Settle = 2 * time.Second
 	}
-	return &Reconciler{client: c, options: options, told: map[types.NamespacedName]map[told]bool{}, known: map[types.NamespacedName][]string{}, refused: map[types.NamespacedName]map[string]refusal{}}
+	return &Reconciler{client: c, options: options, told: map[types.NamespacedName]map[skipEvent]bool{}, known: map[types.NamespacedName][]string{}, refused: map[types.NamespacedName]map[string]refusal{}}
 }
 
 // SetupWithManager registers the controller with a manager.

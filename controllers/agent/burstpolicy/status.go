@@ -184,10 +184,10 @@ func (s *scene) setCondition(kind string, status metav1.ConditionStatus, reason,
 // previous call already did so.
 func (r *Reconciler) tellSkipped(s *scene) {
 	key := client.ObjectKeyFromObject(s.policy)
-	before, now := r.told[key], map[told]bool{}
+	before, now := r.told[key], map[skipEvent]bool{}
 	for _, k := range s.grouping.Skipped {
 		for _, pod := range k.Examples {
-			id := told{pod.UID, k.Skip}
+			id := skipEvent{pod.UID, k.Skip}
 			if now[id] = true; before[id] {
 				continue
 			}
