@@ -230,6 +230,7 @@ func (s *site) persist(what string, try func(context.Context) error) {
 			s.t.Errorf("%s: %v", what, err)
 			return
 		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

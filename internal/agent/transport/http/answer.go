@@ -2,12 +2,10 @@ package http
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
 	nethttp "net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -76,13 +74,4 @@ func retryAfter(response *nethttp.Response) time.Duration {
 		return 0
 	}
 	return time.Duration(seconds) * time.Second
-}
-
-// withoutURL returns the error without the URL of the request, because the wrapped error already
-// names the replica.
-func withoutURL(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
 }

@@ -34,10 +34,7 @@ type EnrollerOptions struct {
 
 // Enroller requests the first certificate of a cluster. It sends no client certificate, and
 // recognizes the broker by the hash of the key of its CA.
-type Enroller struct {
-	api *v1.Client
-	url string
-}
+type Enroller struct{ api *v1.Client }
 
 // Approval says that the enrolment of a cluster without a token awaits an administrator's approval.
 type Approval struct {
@@ -61,14 +58,13 @@ func NewEnroller(o EnrollerOptions) (*Enroller, error) {
 			return nil, fmt.Errorf("--enrolment-ca-hash: %w", err)
 		}
 	}
-	to := &anonymous{
-		transport: newTransport(pinnedTLS(pins, bases[0].Hostname(), o.Now)), url: bases[0].String(), userAgent: o.UserAgent,
-	}
-	api, err := v1.NewClient(to.url, v1.WithHTTPClient(newRetrier(to)))
+	anonymous := func() (*pki.Credentials, error) { return nil, nil }
+	pinned := func(*pki.Credentials) *tls.Config { return pinnedTLS(pins, bases[0].Hostname(), o.Now) }
+	t, err := Over(&connector{bases: bases, userAgent: o.UserAgent, current: anonymous, tlsFor: pinned}, o.URL)
 	if err != nil {
-		return nil, fmt.Errorf("--enrolment-url: %w", err)
+		return nil, err
 	}
-	return &Enroller{api: api, url: to.url}, nil
+	return &Enroller{t.api}, nil
 }
 
 // Rules returns what the broker requires of a certificate signing request.
@@ -106,28 +102,9 @@ func (e *Enroller) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1
 func (e *Enroller) explainError(err error) error {
 	if strings.Contains(err.Error(), "certificate required") {
 		return fmt.Errorf("%w: %w: this is the broker's listener for agents; use the port of the enrolment listener, 8444 by default",
-			transport.ErrUnreachable, withoutURL(err))
+			transport.ErrUnreachable, err)
 	}
-	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))
-}
-
-// anonymous sends requests without a client certificate.
-type anonymous struct {
-	transport      *nethttp.Transport
-	url, userAgent string
-}
-
-func (s *anonymous) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
-	aimed := request.Clone(request.Context())
-	if s.userAgent != "" {
-		aimed.Header.Set("User-Agent", s.userAgent)
-	}
-	aimed.Header.Set(v1.MinorHeader, minor)
-	response, err := s.transport.RoundTrip(aimed)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.url, err)
-	}
-	return response, nil
+	return fmt.Errorf("%w: %w", transport.ErrUnreachable, err)
 }
 
 // pinnedTLS returns a TLS configuration that accepts only servers whose certificate chain contains

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	nethttp "net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -17,9 +18,12 @@ import (
 )
 
 const (
-	// callTimeout limits a call with all its retries. Polls get this time in addition to the time for
+	// callTimeout limits a call with both its attempts. Polls get this time in addition to the time for
 	// which the broker may hold them.
 	callTimeout = 10 * time.Second
+	// maxRetryAfter is the longest Retry-After with which a stopping replica asks to try another one.
+	// A broker that asks for a longer pause is not asked again.
+	maxRetryAfter = 2 * time.Second
 	// maxWait is the longest time for which the API allows a poll to be held.
 	maxWait = 60 * time.Second
 )
@@ -44,27 +48,63 @@ type Carrier interface {
 	Close()
 }
 
-// watchedCarrier is a Carrier that calls watch before each attempt, and done after it. Without watch it calls nothing.
-type watchedCarrier struct {
+// sender sends requests with a Carrier. It follows no redirects, because the API has none:
+// following one could show the certificate to another server.
+type sender struct {
 	Carrier
+	// watch is called before each attempt, and the function that it returns after it.
 	watch func(*nethttp.Request) (done func(*nethttp.Response, error))
 }
 
-// RoundTrip makes one attempt.
-func (c *watchedCarrier) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
-	if c.watch == nil {
-		return c.Carrier.RoundTrip(request)
+// Do implements v1.HttpRequestDoer. It repeats an attempt once and at once if another replica may
+// answer. Further retries, with pauses, are up to the caller.
+func (s *sender) Do(request *nethttp.Request) (*nethttp.Response, error) {
+	response, err := s.attempt(request)
+	if request.Context().Err() != nil || !mayRepeat(response, err) {
+		return response, err
 	}
-	done := c.watch(request)
-	response, err := c.Carrier.RoundTrip(request)
+	if err == nil {
+		_ = response.Body.Close() // the answer is not used
+	}
+	if request.GetBody != nil {
+		if request.Body, err = request.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	return s.attempt(request)
+}
+
+func (s *sender) attempt(request *nethttp.Request) (*nethttp.Response, error) {
+	if s.watch == nil {
+		return s.RoundTrip(request)
+	}
+	done := s.watch(request)
+	response, err := s.RoundTrip(request)
 	done(response, err)
 	return response, err
 }
 
+func mayRepeat(response *nethttp.Response, err error) bool {
+	if err != nil {
+		return !errors.Is(err, errCredentials) && !isUntrusted(err)
+	}
+	return response.StatusCode >= nethttp.StatusBadGateway && retryAfter(response) <= maxRetryAfter
+}
+
+// isUntrusted reports whether an error means that one side rejected the other's certificate.
+func isUntrusted(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	// net/http reports a TLS alert from the server in this form.
+	return ok && op.Op == "remote error"
+}
+
 // Transport calls the broker's REST API. It is safe for concurrent use.
 type Transport struct {
-	api     *v1.Client
-	carrier *watchedCarrier
+	api    *v1.Client
+	sender *sender
 	// urls are the broker's URLs, for error messages.
 	urls []string
 	// cursor is the cursor of the latest list of instructions. It is sent with every call: this is how
@@ -87,16 +127,16 @@ func New(o Options) (*Transport, error) {
 		return nil, errors.New("broker transport without certificates: set --broker-cert-path")
 	}
 	// urls[0] only serves to build requests. The connector replaces the address at every attempt.
-	return Over(&connector{bases: bases, files: o.Files, userAgent: o.UserAgent}, o.URLs...)
+	return Over(&connector{bases: bases, userAgent: o.UserAgent, current: o.Files.Current, tlsFor: o.Files.ClientTLS}, o.URLs...)
 }
 
 // Over returns a Transport that sends its requests with c. The requests contain urls[0] as their
 // address. Error messages contain all urls.
 func Over(c Carrier, urls ...string) (*Transport, error) {
 	closed, closeNow := context.WithCancel(context.Background())
-	t := &Transport{carrier: &watchedCarrier{Carrier: c}, urls: urls, closed: closed, close: closeNow}
+	t := &Transport{sender: &sender{Carrier: c}, urls: urls, closed: closed, close: closeNow}
 	var err error
-	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(newRetrier(t.carrier)), v1.WithRequestEditorFn(t.addHeaders))
+	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(t.sender), v1.WithRequestEditorFn(t.addHeaders))
 	if err != nil {
 		return nil, fmt.Errorf("address of the broker: %w", err)
 	}
@@ -105,7 +145,7 @@ func Over(c Carrier, urls ...string) (*Transport, error) {
 
 // addHeaders adds the headers that every request has.
 func (t *Transport) addHeaders(_ context.Context, request *nethttp.Request) error {
-	request.Header.Set(v1.MinorHeader, minor)
+	request.Header.Set(v1.MinorHeader, strconv.Itoa(v1.Minor))
 	if cursor := t.cursor.Load(); cursor != nil {
 		request.Header.Set(v1.CursorHeader, *cursor)
 	}
@@ -115,7 +155,7 @@ func (t *Transport) addHeaders(_ context.Context, request *nethttp.Request) erro
 // WatchAttempts sets a function that is called before each attempt of a call. The function that it
 // returns is called after the attempt, with the outcome. Call WatchAttempts before the first call.
 func (t *Transport) WatchAttempts(watch func(*nethttp.Request) (done func(*nethttp.Response, error))) {
-	t.carrier.watch = watch
+	t.sender.watch = watch
 }
 
 // Addresses returns the broker's addresses.
@@ -124,7 +164,7 @@ func (t *Transport) Addresses() []string { return t.urls }
 // Close ends all calls and closes idle connections. Later calls fail.
 func (t *Transport) Close() error {
 	t.close()
-	t.carrier.Close()
+	t.sender.Close()
 	return nil
 }
 
@@ -281,9 +321,9 @@ func (t *Transport) explainError(ctx context.Context, err error, timeout time.Du
 		return fmt.Errorf("%w: no answer from %q within %s: %w", transport.ErrUnreachable, t.urls, timeout, err)
 	}
 	if isUntrusted(err) {
-		return fmt.Errorf("%w: %w: %w; %s", transport.ErrUnreachable, transport.ErrUntrusted, withoutURL(err), remedyForUntrusted(err))
+		return fmt.Errorf("%w: %w: %w; %s", transport.ErrUnreachable, transport.ErrUntrusted, err, remedyForUntrusted(err))
 	}
-	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))
+	return fmt.Errorf("%w: %w", transport.ErrUnreachable, err)
 }
 
 // remedyForUntrusted says what to do if one side does not accept the other's certificate.

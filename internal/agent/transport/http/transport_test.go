@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -69,23 +68,34 @@ func TestAnswersOfAllKinds(t *testing.T) {
 		},
 		"a connection that breaks is tried again": {
 			answer: func(w nethttp.ResponseWriter, attempt int32) {
-				if attempt < 3 {
+				if attempt == 1 {
 					panic(nethttp.ErrAbortHandler)
 				}
 				_, _ = io.WriteString(w, `{"apiVersion":"v1"}`)
 			},
-			attempts: 3,
+			attempts: 2,
 		},
-		"a broker that is asked too often is asked again": {
+		"connections that keep breaking are left to the caller": {
+			answer:   func(nethttp.ResponseWriter, int32) { panic(nethttp.ErrAbortHandler) },
+			attempts: 2, unreachable: true,
+		},
+		"a replica that stops is asked again, because the next one may answer": {
 			answer: func(w nethttp.ResponseWriter, attempt int32) {
 				if attempt == 1 {
 					w.Header().Set("Retry-After", "1")
-					problem(w, 429, `{"reason":"TooManyRequests"}`)
+					problem(w, 503, `{"reason":"Unavailable"}`)
 					return
 				}
 				_, _ = io.WriteString(w, `{"apiVersion":"v1"}`)
 			},
 			attempts: 2,
+		},
+		"a broker that is asked too often is left to the caller": {
+			answer: func(w nethttp.ResponseWriter, _ int32) {
+				w.Header().Set("Retry-After", "1")
+				problem(w, 429, `{"reason":"TooManyRequests"}`)
+			},
+			attempts: 1, unreachable: true, reason: fault.TooManyRequests,
 		},
 		"a broker that wants time is left alone": {
 			answer: func(w nethttp.ResponseWriter, _ int32) {
@@ -104,9 +114,9 @@ func TestAnswersOfAllKinds(t *testing.T) {
 			answer:   func(w nethttp.ResponseWriter, _ int32) { problem(w, 409, `{"reason":"Sunday"}`) },
 			attempts: 1, reason: "Sunday",
 		},
-		"a defect is tried again and then unreachable": {
+		"a defect is left to the caller": {
 			answer:   func(w nethttp.ResponseWriter, _ int32) { problem(w, 500, `{"reason":"Internal"}`) },
-			attempts: 4, unreachable: true, reason: fault.Internal,
+			attempts: 1, unreachable: true, reason: fault.Internal,
 		},
 		"something else than a broker is unreachable": {
 			answer:   func(w nethttp.ResponseWriter, _ int32) { nethttp.Error(w, "nginx", 404) },
@@ -159,20 +169,28 @@ func TestAnswersOfAllKinds(t *testing.T) {
 	}
 }
 
-// HTTP/2 shows a poll that its broker has vanished; HTTP/1.1 costs a call less.
-func TestPollsAloneUseHTTP2(t *testing.T) {
+// A connection without answers may be dead.
+func TestCallsAfterATimeoutConnectAnew(t *testing.T) {
 	s := newSite(t)
-	versions := map[string]int{}
+	var silent sync.Map
 	url := s.stub(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
-		versions[r.URL.Path] = r.ProtoMajor
-		w.WriteHeader(nethttp.StatusForbidden)
+		if r.URL.Path == "/api/v1/instructions" {
+			silent.Store(r.RemoteAddr, true)
+		}
+		if _, dead := silent.Load(r.RemoteAddr); dead {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(w, `{"apiVersion":"v1"}`)
 	})
 	tr := s.connect(t, s.clientDir(t, "rome"), url)
-	_, _ = tr.Ping(t.Context()) // the answer does not matter
-	_, _ = tr.FetchInstructions(t.Context(), "", time.Minute)
-	want := map[string]int{"/api/v1/ping": 1, "/api/v1/instructions": 2}
-	if diff := cmp.Diff(want, versions); diff != "" {
-		t.Errorf("versions of HTTP (-want +got):\n%s", diff)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := tr.FetchInstructions(ctx, "", 0); !errors.Is(err, transport.ErrUnreachable) {
+		t.Errorf("FetchInstructions over a silent connection: %v; want it unreachable", err)
+	}
+	if _, err := tr.Ping(t.Context()); err != nil {
+		t.Errorf("Ping after that: %v; want an answer over another connection", err)
 	}
 }
 
