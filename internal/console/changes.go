@@ -300,15 +300,11 @@ func (v *visit) askDrain(form url.Values) (*actionPage, error) {
 		p.command = withFlags("kubectl broker drain "+quoteWord(id)+" --cordon-only", flagValue{"reason", reason})
 	}
 	p.run = changeConfig(func(config *brokerv1alpha1.BrokerConfig) error {
-		entry := brokerv1alpha1.ClusterDrain{ClusterID: id, CordonOnly: cordonOnly, Reason: reason}
-		if !cordonOnly {
-			length, err := parseLength(notice, "notice")
-			if err != nil {
-				return err
-			}
-			entry.Notice = &metav1.Duration{Duration: length}
+		length, err := parseLength(notice, "notice")
+		if err != nil && !cordonOnly {
+			return err
 		}
-		edits.SetDrain(config, entry)
+		edits.SetDrain(config, id, length, cordonOnly, reason)
 		return nil
 	})
 	return p, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,9 +17,14 @@ func NewConfig() *brokerv1alpha1.BrokerConfig {
 	return &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: brokerv1alpha1.BrokerConfigName}}
 }
 
-// SetDrain adds an entry to spec.drains. It replaces an entry of the same cluster.
-func SetDrain(config *brokerv1alpha1.BrokerConfig, entry brokerv1alpha1.ClusterDrain) {
-	if i := slices.IndexFunc(config.Spec.Drains, func(d brokerv1alpha1.ClusterDrain) bool { return d.ClusterID == entry.ClusterID }); i >= 0 {
+// SetDrain adds an entry for a cluster to spec.drains. It replaces an entry of the same cluster. With cordonOnly, the
+// entry has no notice.
+func SetDrain(config *brokerv1alpha1.BrokerConfig, id string, notice time.Duration, cordonOnly bool, reason string) {
+	entry := brokerv1alpha1.ClusterDrain{ClusterID: id, CordonOnly: cordonOnly, Reason: reason}
+	if !cordonOnly {
+		entry.Notice = &metav1.Duration{Duration: notice}
+	}
+	if i := slices.IndexFunc(config.Spec.Drains, func(d brokerv1alpha1.ClusterDrain) bool { return d.ClusterID == id }); i >= 0 {
 		config.Spec.Drains[i] = entry
 		return
 	}

@@ -2,8 +2,10 @@ package edits
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -75,4 +77,33 @@ func (d Demand) SetRelease() {
 		return
 	}
 	d.Request.Spec.Release = true
+}
+
+// Amounts returns the amounts of resources in the spec.
+func (d Demand) Amounts() corev1.ResourceList {
+	if d.Reservation != nil {
+		return corev1.ResourceList(d.Reservation.Spec.RequestedResources)
+	}
+	return view.DemandOf(d.Request)
+}
+
+// SetAmounts sets the amounts of the resources in the list. Other resources of the request stay unchanged.
+func (d Demand) SetAmounts(amounts corev1.ResourceList) {
+	if r := d.Reservation; r != nil {
+		if r.Spec.RequestedResources == nil {
+			r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{}
+		}
+		maps.Copy(r.Spec.RequestedResources, amounts)
+		return
+	}
+	view.SetDemand(d.Request, amounts)
+}
+
+// Status returns the phase and message in the status. current is true if the status describes the current generation.
+func (d Demand) Status() (phase, message string, current bool) {
+	if r := d.Reservation; r != nil {
+		return string(r.Status.Phase), r.Status.Message, r.Status.ObservedGeneration == r.Generation
+	}
+	r := d.Request
+	return string(r.Status.Phase), r.Status.Message, r.Status.ObservedGeneration == r.Generation
 }

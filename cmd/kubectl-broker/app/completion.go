@@ -2,13 +2,14 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 // kubectlScript returns the script that kubectl calls to complete the command lines of a plugin. program is the
@@ -53,28 +54,73 @@ completion also completes kubectl broker. The other scripts complete kubectl-bro
 // completionTimeout limits how long a shell waits for names.
 const completionTimeout = 3 * time.Second
 
-// completeNames lists the names that begin with prefix and that the command why accepts, for the first
-// argument only.
-func (p *plugin) completeNames(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	c, err := p.connectSelected(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	snapshot, err := c.gatherObjects(ctx, c.scopeNamespace(), p.now(), whole)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, r := range snapshot.Names() {
-		if name := fmt.Sprintf("%s\t%s", r.Name, r.Kind); strings.HasPrefix(name, prefix) {
-			names = append(names, name)
+// completeFirst returns a function that completes the first argument of a command with the names that list returns.
+func (p *plugin) completeFirst(list func(context.Context, *connection) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		c, err := p.connectSelected(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		names, err := list(ctx, c)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+		slices.Sort(names)
+		return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
 	}
-	slices.Sort(names)
-	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// listNames returns the names that the command why accepts, with their kinds.
+func listNames(ctx context.Context, c *connection) (names []string, err error) {
+	snapshot, err := c.gatherObjects(ctx, c.scopeNamespace(), time.Time{}, whole)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range snapshot.Names() {
+		names = append(names, r.Name+"\t"+r.Kind)
+	}
+	return names, nil
+}
+
+// listClusters returns the IDs of the clusters that have advertised.
+func listClusters(ctx context.Context, c *connection) (ids []string, err error) {
+	var list brokerv1alpha1.ClusterAdvertisementList
+	if err := c.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		ids = append(ids, list.Items[i].Spec.ClusterID)
+	}
+	return ids, nil
+}
+
+// listPending returns the IDs of the clusters that wait for approval.
+func listPending(ctx context.Context, c *connection) (ids []string, err error) {
+	config, err := c.readConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, pending := range config.Status.PendingEnrolments {
+		ids = append(ids, pending.ClusterID)
+	}
+	return ids, nil
+}
+
+// listChannels returns the names of the channels in spec.notifications of the BrokerConfig.
+func listChannels(ctx context.Context, c *connection) ([]string, error) {
+	config, err := c.readConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for i := range config.Spec.Notifications {
+		names = append(names, config.Spec.Notifications[i].Name)
+	}
+	return names, nil
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -24,9 +23,6 @@ func newEnrolmentsCommand(p *plugin) *cobra.Command {
 	}
 	output := newOutput(cmd, false)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := output.checkFormat(); err != nil {
-			return err
-		}
 		c, err := p.connectBroker(cmd.Context())
 		if err != nil {
 			return err
@@ -57,16 +53,11 @@ func (p *plugin) connectBroker(ctx context.Context) (*connection, error) {
 // readConfig returns the BrokerConfig. If there is none, it returns an empty one.
 func (c *connection) readConfig(ctx context.Context) (*brokerv1alpha1.BrokerConfig, error) {
 	config := edits.NewConfig()
-	if err := c.Get(ctx, configKey, config); err != nil && !apierrors.IsNotFound(err) {
-		return nil, err
-	}
-	return config, nil
+	return config, client.IgnoreNotFound(c.Get(ctx, client.ObjectKeyFromObject(config), config))
 }
 
-var configKey = client.ObjectKey{Name: brokerv1alpha1.BrokerConfigName}
-
 func newApproveCommand(p *plugin) *cobra.Command {
-	a, fingerprint := &action{plugin: p}, ""
+	fingerprint := ""
 	cmd := &cobra.Command{
 		Use:   "approve CLUSTER-ID --fingerprint sha256:...",
 		Short: "Let a cluster take part that asks for it without a token.",
@@ -76,39 +67,22 @@ the cluster's agent, not from this cluster: whoever asked first is listed here, 
 whatever name it likes.`,
 		Example:           `  kubectl broker approve bern --fingerprint sha256:9f2c...`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: p.completePending,
+		ValidArgsFunction: p.completeFirst(listPending),
 	}
 	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the cluster's key, as its agent logs it")
-	a.bindFlags(cmd, true)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := a.checkFlags(); err != nil {
-			return err
-		}
+	return p.newAction(cmd, true, func(ctx context.Context, a *action, args []string) error {
 		if !strings.HasPrefix(fingerprint, "sha256:") {
 			return newUsageError("--fingerprint must be given, as the agent of %s logs it: sha256: and 64 digits", args[0])
 		}
-		c, err := p.connectBroker(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if err := a.confirmChange(fmt.Sprintf("Approve cluster %s with key %s?", args[0], fingerprint)); err != nil {
-			return err
-		}
-		err = a.changeConfig(cmd.Context(), c, func(config *brokerv1alpha1.BrokerConfig) error {
-			return edits.ApproveCluster(config, args[0], fingerprint)
+		question := fmt.Sprintf("Approve cluster %s with key %s?", args[0], fingerprint)
+		return a.changeBroker(ctx, question, func(config *brokerv1alpha1.BrokerConfig) (string, error) {
+			return args[0] + " approved", edits.ApproveCluster(config, args[0], fingerprint)
 		})
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Out, "%s approved%s\n", args[0], a.dryRunNote())
-		return err
-	}
-	return cmd
+	})
 }
 
 func newDenyCommand(p *plugin) *cobra.Command {
-	a := &action{plugin: p}
-	cmd := &cobra.Command{
+	return p.newAction(&cobra.Command{
 		Use:   "deny CLUSTER-ID",
 		Short: "Shut a cluster out.",
 		Long: `Adds a cluster to deniedClusters of the BrokerConfig: within two seconds its agent can
@@ -116,56 +90,13 @@ no longer call the broker, and it gets nothing and provides nothing new. What it
 and provides stays until it ends in the usual ways.`,
 		Example:           `  kubectl broker deny evil --yes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: p.completePending,
-	}
-	a.bindFlags(cmd, true)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := a.checkFlags(); err != nil {
-			return err
-		}
-		c, err := p.connectBroker(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if err := a.confirmChange(fmt.Sprintf("Shut cluster %s out?", args[0])); err != nil {
-			return err
-		}
-		err = a.changeConfig(cmd.Context(), c, func(config *brokerv1alpha1.BrokerConfig) error {
+		ValidArgsFunction: p.completeFirst(listPending),
+	}, true, func(ctx context.Context, a *action, args []string) error {
+		return a.changeBroker(ctx, "Shut cluster "+args[0]+" out?", func(config *brokerv1alpha1.BrokerConfig) (string, error) {
 			if !slices.Contains(config.Spec.DeniedClusters, args[0]) {
 				config.Spec.DeniedClusters = append(config.Spec.DeniedClusters, args[0])
 			}
-			return nil
+			return args[0] + " denied", nil
 		})
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Out, "%s denied%s\n", args[0], a.dryRunNote())
-		return err
-	}
-	return cmd
-}
-
-// changeConfig edits the BrokerConfig, and creates it if there is none.
-func (a *action) changeConfig(ctx context.Context, c *connection, edit func(*brokerv1alpha1.BrokerConfig) error) error {
-	return edits.PatchOrCreate(ctx, a.clientOf(c), edits.NewConfig(), edit)
-}
-
-// completePending lists the IDs of the clusters that wait for approval, for the first argument
-// only.
-func (p *plugin) completePending(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	c, err := p.connectBroker(ctx)
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	config, err := c.readConfig(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var ids []string
-	for _, pending := range config.Status.PendingEnrolments {
-		ids = append(ids, pending.ClusterID)
-	}
-	return ids, cobra.ShellCompDirectiveNoFileComp
+	})
 }

@@ -114,9 +114,6 @@ not name it.`,
 	ended := fs.Bool("ended", false, "list the reservations that have ended instead, the last 20,000, one row each: who, where, how much, how long, why, and what it cost")
 	fs.StringSliceVar(&o.filter.Kinds, "kind", nil, "only records of these kinds, such as reserve, end or configure")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := output.checkFormat(); err != nil {
-			return err
-		}
 		if err := o.parseTimes(p.now()); err != nil {
 			return err
 		}

@@ -100,7 +100,7 @@ and when, and which would wait or end at the end of the notice.`,
 		Example: `  kubectl broker plan drain paris --notice 1h
   kubectl broker plan drain paris --notice 1h --ahead 24h -o json`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: p.completeClusters,
+		ValidArgsFunction: p.completeFirst(listClusters),
 	}
 	cmd.Flags().DurationVar(&notice, "notice", 10*time.Minute, "how long reservations may stay if no other cluster has room")
 	cmd.Flags().BoolVar(&cordon, "cordon-only", false, "let existing reservations stay")
@@ -270,11 +270,6 @@ func (o *planOptions) printPlan(plan *view.Plan) error {
 // makePlan replays the journal into two copies of the broker's state, carries out a change in one of them, and
 // compares the copies.
 func (o *planOptions) makePlan(ctx context.Context, change string, carryOut func(*broker.WhatIf) ([]asked, error)) (*view.Plan, error) {
-	if o.output != nil {
-		if err := o.output.checkFormat(); err != nil {
-			return nil, err
-		}
-	}
 	if o.ahead < 0 || o.ahead > requests.LongestDuration {
 		return nil, newUsageError("--ahead must be between 0s and %s, not %s", requests.LongestDuration, o.ahead)
 	}

@@ -28,9 +28,6 @@ cannot hold them. -o wide adds the figures of a cluster.`,
 	output := newOutput(cmd, true)
 	again := watchFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := output.checkFormat(); err != nil {
-			return err
-		}
 		return p.repeatOnChange(cmd.Context(), *again, func(ctx context.Context) error {
 			snapshot, err := p.readSnapshot(ctx)
 			if err != nil {

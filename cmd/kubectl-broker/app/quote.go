@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -23,7 +22,7 @@ type quoteFlags struct {
 }
 
 func newQuoteCommand(p *plugin) *cobra.Command {
-	a, f := &action{plugin: p, dryRun: "none"}, &quoteFlags{}
+	f := &quoteFlags{}
 	cmd := &cobra.Command{
 		Use:   "quote [NAME]",
 		Short: "Ask who would serve a request and at what price, or hold that decision.",
@@ -44,19 +43,16 @@ the request.`,
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the answer to a Quote")
 	output := newOutput(cmd, false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := output.checkFormat(); err != nil {
-			return err
-		}
 		name := ""
 		if len(args) > 0 {
 			name = args[0]
 		}
-		return a.quoteRequest(cmd.Context(), name, f, output)
+		return p.quoteRequest(cmd.Context(), name, f, output)
 	}
 	return cmd
 }
 
-func (a *action) quoteRequest(ctx context.Context, name string, f *quoteFlags, output *output) error {
+func (p *plugin) quoteRequest(ctx context.Context, name string, f *quoteFlags, output *output) error {
 	amounts, err := f.parseAmounts()
 	if err != nil {
 		return err
@@ -65,12 +61,12 @@ func (a *action) quoteRequest(ctx context.Context, name string, f *quoteFlags, o
 		return newUsageError("--hold makes a Quote: give its name, and a time above zero")
 	}
 	heard := &view.Warnings{}
-	c, err := openClusterWarning(ctx, a.cluster, heard)
+	c, err := openClusterWarning(ctx, p.cluster, heard)
 	if err != nil {
 		return err
 	}
 	if f.hold > 0 {
-		return a.holdQuote(ctx, c, name, amounts, f, output)
+		return p.holdQuote(ctx, c, name, amounts, f, output)
 	}
 	if name == "" {
 		name = "quote"
@@ -82,23 +78,23 @@ func (a *action) quoteRequest(ctx context.Context, name string, f *quoteFlags, o
 	// A generated name never conflicts with an existing object.
 	d.SetName("")
 	d.SetGenerateName(name + "-")
-	return a.previewRequest(ctx, c, d.Object, heard, output)
+	return p.previewRequest(ctx, c, d.Object, heard, output)
 }
 
 // previewRequest creates the request in a dry run, and prints the quote that it finds in the
 // warnings. It returns an error if there is no quote, or if no cluster can serve the request now.
-func (a *action) previewRequest(ctx context.Context, c *connection, o client.Object, heard *view.Warnings, output *output) error {
+func (p *plugin) previewRequest(ctx context.Context, c *connection, o client.Object, heard *view.Warnings, output *output) error {
 	if err := c.Create(ctx, o, client.DryRunAll); err != nil {
 		return err
 	}
 	quote, others := view.ParseWarnings(heard.List())
 	for _, warning := range others {
-		fmt.Fprintln(a.ErrOut, "Warning:", view.Clean(warning))
+		fmt.Fprintln(p.ErrOut, "Warning:", view.Clean(warning))
 	}
 	if quote == nil {
 		return errors.New("the dry run returned no quote: the webhooks are off, or are those of another release")
 	}
-	if err := a.writeRows(output, quote, quote.Table(), nil, "no other cluster"); err != nil {
+	if err := p.writeRows(output, quote, quote.Table(), nil, "no other cluster"); err != nil {
 		return err
 	}
 	switch {
@@ -108,7 +104,7 @@ func (a *action) previewRequest(ctx context.Context, c *connection, o client.Obj
 		return nil
 	}
 	for _, advice := range quote.Advice {
-		fmt.Fprintln(a.ErrOut, "what helps against", view.Clean(advice))
+		fmt.Fprintln(p.ErrOut, "what helps against", view.Clean(advice))
 	}
 	if quote.Waits {
 		return errors.New("no cluster can serve it now: it would wait in the queue")
@@ -117,7 +113,7 @@ func (a *action) previewRequest(ctx context.Context, c *connection, o client.Obj
 }
 
 // holdQuote creates a Quote and waits until the broker has answered.
-func (a *action) holdQuote(ctx context.Context, c *connection, name string, amounts corev1.ResourceList, f *quoteFlags, output *output) error {
+func (p *plugin) holdQuote(ctx context.Context, c *connection, name string, amounts corev1.ResourceList, f *quoteFlags, output *output) error {
 	d, err := f.buildDemand(c, name, amounts)
 	if err != nil {
 		return err
@@ -132,20 +128,13 @@ func (a *action) holdQuote(ctx context.Context, c *connection, name string, amou
 	if err := c.Create(ctx, q); err != nil {
 		return err
 	}
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, f.timeout, true, func(ctx context.Context) (bool, error) {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(q), q); err != nil {
-			return false, err
-		}
-		return q.Status.Phase == agentv1alpha1.QuoteHeld || q.IsOver(), nil
-	})
-	if wait.Interrupted(err) {
-		return fmt.Errorf("no answer after %s: %s", f.timeout, view.Clean(q.Status.Message))
-	}
+	late := func() error { return fmt.Errorf("no answer after %s: %s", f.timeout, view.Clean(q.Status.Message)) }
+	err = c.await(ctx, f.timeout, q, late, func() (bool, error) { return q.Status.Phase == agentv1alpha1.QuoteHeld || q.IsOver(), nil })
 	if err != nil {
 		return err
 	}
 	held := view.NewHeldQuote(q)
-	if err := a.writeRows(output, held, held.Table(), nil, ""); err != nil {
+	if err := p.writeRows(output, held, held.Table(), nil, ""); err != nil {
 		return err
 	}
 	if q.Status.Phase != agentv1alpha1.QuoteHeld {

@@ -39,9 +39,6 @@ object, and the remedy. It asks no cluster.`,
 	}
 	output := newOutput(cmd, false)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if err := output.checkFormat(); err != nil {
-			return err
-		}
 		found := view.Explain(args[0])
 		if len(found) == 0 {
 			similar := view.SimilarWords(args[0])

@@ -56,7 +56,7 @@ not what the broker signed.`,
   kubectl broker audit receipt res-k3v9x2m7qa-1 -o json >receipt.json
   kubectl broker audit receipt --file receipt.json --verify --ca-file ca.crt`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: p.completeNames,
+		ValidArgsFunction: p.completeFirst(listNames),
 	}
 	o.output = newOutput(cmd, false)
 	fs := cmd.Flags()
@@ -79,7 +79,7 @@ func (o *receiptOptions) checkArguments(args []string) error {
 	case o.verify != (o.caFile != ""):
 		return newUsageError("--verify and --ca-file belong together: the CA is ca.crt in the Secret of an agent's identity")
 	}
-	return o.output.checkFormat()
+	return nil
 }
 
 // receiptView is the output of the command. Said repeats the statement in Receipt in readable form.

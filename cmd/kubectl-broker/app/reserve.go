@@ -2,9 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +65,7 @@ func (f *reserveFlags) bindDemand(cmd *cobra.Command) {
 }
 
 func newReserveCommand(p *plugin) *cobra.Command {
-	a, f := &action{plugin: p}, &reserveFlags{}
+	f := &reserveFlags{}
 	cmd := &cobra.Command{
 		Use:   "reserve NAME",
 		Short: "Ask for capacity of another cluster.",
@@ -84,15 +84,10 @@ a manifest instead.`,
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "follow the request until it is Active")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long --wait follows the request")
 	cmd.Flags().StringVar(&f.quote, "quote", "", "in a member: name of the Quote to take over; the other flags must have the values of the Quote")
-	a.bindFlags(cmd, false)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.reserveCapacity(cmd.Context(), args[0], f) }
-	return cmd
+	return p.newAction(cmd, false, func(ctx context.Context, a *action, args []string) error { return a.reserveCapacity(ctx, args[0], f) })
 }
 
 func (a *action) reserveCapacity(ctx context.Context, name string, f *reserveFlags) error {
-	if err := a.checkFlags(); err != nil {
-		return err
-	}
 	amounts, err := f.parseAmounts()
 	if err != nil {
 		return err
@@ -108,41 +103,50 @@ func (a *action) reserveCapacity(ctx context.Context, name string, f *reserveFla
 	if err != nil {
 		return err
 	}
-	if err := a.clientOf(c).Create(ctx, d.Object); err != nil {
+	err = a.change(c, "", func(to client.Client) (string, error) { return d.Ref().Short() + " created", to.Create(ctx, d.Object) })
+	if err != nil || !f.wait || a.isDry() {
 		return err
 	}
-	fmt.Fprintf(a.Out, "%s created%s\n", d.Ref().Short(), a.dryRunNote())
-	if !f.wait || a.isDry() {
-		return nil
-	}
-	return a.awaitDemand(ctx, c, d, f.timeout, func(phase string, current bool, _ []metav1.Condition) (bool, error) {
-		switch {
-		case current && phase == string(brokerv1alpha1.ReservationFailed):
-			return false, fmt.Errorf("no cluster holds it: kubectl broker why %s -n %s says why", d.Ref().Short(), d.GetNamespace())
-		case current && phase == string(brokerv1alpha1.ReservationActive):
-			return true, nil
+	return a.awaitActive(ctx, c, d, f.timeout)
+}
+
+// awaitActive waits until a request is Active. It prints each new phase and message.
+func (a *action) awaitActive(ctx context.Context, c *connection, d edits.Demand, timeout time.Duration) error {
+	last, why := "", fmt.Sprintf("kubectl broker why %s -n %s says why", d.Ref().Short(), d.GetNamespace())
+	late := func() error { return fmt.Errorf("not done after %s: %s", timeout, why) }
+	return c.await(ctx, timeout, d.Object, late, func() (bool, error) {
+		phase, message, current := d.Status()
+		if !current {
+			return false, nil
 		}
-		return false, nil
+		if line := view.Clean(phase + ": " + message); line != last {
+			fmt.Fprintln(a.ErrOut, line)
+			last = line
+		}
+		if phase == string(brokerv1alpha1.ReservationFailed) {
+			return false, errors.New("no cluster holds it: " + why)
+		}
+		return phase == string(brokerv1alpha1.ReservationActive), nil
 	})
 }
 
 // buildDemand returns the object to create: a ResourceRequest in a member, a Reservation in the broker's
 // cluster. In a cluster that is both, it is a Reservation if --requester is given.
-func (f *reserveFlags) buildDemand(c *connection, name string, amounts corev1.ResourceList) (demand, error) {
+func (f *reserveFlags) buildDemand(c *connection, name string, amounts corev1.ResourceList) (edits.Demand, error) {
 	kind := "ResourceRequest"
 	if f.requester != "" || !c.member {
 		kind = "Reservation"
 	}
 	if kind == "Reservation" && f.requester == "" {
-		return demand{}, newUsageError("%s is the broker's: name the cluster that uses the capacity with --requester, or a member with --context", c.describeRoles())
+		return edits.Demand{}, newUsageError("%s is the broker's: name the cluster that uses the capacity with --requester, or a member with --context", c.describeRoles())
 	}
 	if kind == "ResourceRequest" && f.provider != "" || kind == "Reservation" && !c.broker {
-		return demand{}, newUsageError("--requester and --provider belong to the broker's cluster, and %s is a member", c.describeRoles())
+		return edits.Demand{}, newUsageError("--requester and --provider belong to the broker's cluster, and %s is a member", c.describeRoles())
 	}
 	if kind == "Reservation" && f.quote != "" {
-		return demand{}, newUsageError("--quote belongs to a member cluster: name one with --context")
+		return edits.Demand{}, newUsageError("--quote belongs to a member cluster: name one with --context")
 	}
-	d := demand{edits.NewDemand(kind, client.ObjectKey{Namespace: c.namespace, Name: name})}
+	d := edits.NewDemand(kind, client.ObjectKey{Namespace: c.namespace, Name: name})
 	if f.duration != 0 {
 		*d.DurationField() = &metav1.Duration{Duration: f.duration}
 	}
@@ -159,26 +163,12 @@ func (f *reserveFlags) buildDemand(c *connection, name string, amounts corev1.Re
 	} else {
 		d.Request.Spec.Priority, d.Request.Spec.QueuePolicy, d.Request.Spec.QueueTimeout, d.Request.Spec.Quote = f.priority, policy, timeout, f.quote
 	}
-	d.setAmounts(amounts)
+	d.SetAmounts(amounts)
 	return d, nil
 }
 
-// setAmounts sets the amounts of the resources in the list. Other resources of the request stay
-// unchanged.
-func (d demand) setAmounts(amounts corev1.ResourceList) {
-	if r := d.Reservation; r != nil {
-		if r.Spec.RequestedResources == nil {
-			r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{}
-		}
-		maps.Copy(r.Spec.RequestedResources, amounts)
-		return
-	}
-	view.SetDemand(d.Request, amounts)
-}
-
 func newReleaseCommand(p *plugin) *cobra.Command {
-	a := &action{plugin: p}
-	cmd := &cobra.Command{
+	return p.newAction(&cobra.Command{
 		Use:   "release NAME",
 		Short: "Give the capacity of a request back and keep the object as a record.",
 		Long: `Sets release of a ResourceRequest or Reservation: its node is drained, pods are evicted
@@ -186,69 +176,38 @@ with respect for disruption budgets, and the capacity is given back. The object 
 for reading; kubectl delete removes it as well. This cannot be taken back.`,
 		Example:           `  kubectl broker release my-request --yes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: p.completeNames,
-	}
-	a.bindFlags(cmd, true)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := a.checkFlags(); err != nil {
-			return err
-		}
-		c, d, err := p.findDemand(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		if err := a.confirmChange(fmt.Sprintf("Release %s in namespace %s? Pods on its node are evicted.", d.Ref().Short(), d.GetNamespace())); err != nil {
-			return err
-		}
-		if err := edits.Patch(cmd.Context(), a.clientOf(c), d.Object, func(client.Object) error { d.SetRelease(); return nil }); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Out, "%s released%s\n", d.Ref().Short(), a.dryRunNote())
-		return err
-	}
-	return cmd
+		ValidArgsFunction: p.completeFirst(listNames),
+	}, true, func(ctx context.Context, a *action, args []string) error {
+		return a.changeDemand(ctx, args[0], "Release %s in namespace %s? Pods on its node are evicted.", func(d edits.Demand) (string, error) {
+			d.SetRelease()
+			return "released", nil
+		})
+	})
 }
 
 func newExtendCommand(p *plugin) *cobra.Command {
-	a := &action{plugin: p}
-	cmd := &cobra.Command{
+	return p.newAction(&cobra.Command{
 		Use:   "extend NAME DURATION",
 		Short: "Hold the capacity of a request for longer.",
 		Long: `Adds a time to the duration of a ResourceRequest or Reservation, so that its end moves
 by as much.`,
 		Example:           `  kubectl broker extend my-request 3h`,
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: p.completeNames,
-	}
-	a.bindFlags(cmd, false)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := a.checkFlags(); err != nil {
-			return err
-		}
+		ValidArgsFunction: p.completeFirst(listNames),
+	}, false, func(ctx context.Context, a *action, args []string) error {
 		longer, err := time.ParseDuration(args[1])
 		if err != nil || longer <= 0 {
 			return newUsageError("%q is no time to add: write it as 90m or 3h", args[1])
 		}
-		c, d, err := p.findDemand(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		var total time.Duration
-		err = edits.Patch(cmd.Context(), a.clientOf(c), d.Object, func(client.Object) error {
-			total, err = d.Extend(longer)
-			return err
+		return a.changeDemand(ctx, args[0], "", func(d edits.Demand) (string, error) {
+			total, err := d.Extend(longer)
+			return fmt.Sprintf("is held for %s in all", total), err
 		})
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Out, "%s is held for %s in all%s\n", d.Ref().Short(), total, a.dryRunNote())
-		return err
-	}
-	return cmd
+	})
 }
 
 func newResizeCommand(p *plugin) *cobra.Command {
-	a, f := &action{plugin: p}, &amountFlags{}
+	f := &amountFlags{}
 	cmd := &cobra.Command{
 		Use:   "resize NAME",
 		Short: "Change the amounts of a request.",
@@ -257,14 +216,10 @@ the same provider; if the change is refused, what was granted stays in force. A
 reduction evicts no pods.`,
 		Example:           `  kubectl broker resize my-request --cpu 4`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: p.completeNames,
+		ValidArgsFunction: p.completeFirst(listNames),
 	}
 	f.bindFlags(cmd)
-	a.bindFlags(cmd, false)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := a.checkFlags(); err != nil {
-			return err
-		}
+	return p.newAction(cmd, false, func(ctx context.Context, a *action, args []string) error {
 		amounts, err := f.parseAmounts()
 		if err != nil {
 			return err
@@ -272,23 +227,9 @@ reduction evicts no pods.`,
 		if len(amounts) == 0 {
 			return newUsageError("nothing to change: give --cpu, --memory or --resource")
 		}
-		c, d, err := p.findDemand(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		if err := edits.Patch(cmd.Context(), a.clientOf(c), d.Object, func(client.Object) error { d.setAmounts(amounts); return nil }); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Out, "%s asks for %s%s\n", d.Ref().Short(), strings.TrimSpace(view.FormatAmounts(d.requestedAmounts())), a.dryRunNote())
-		return err
-	}
-	return cmd
-}
-
-// requestedAmounts returns the amounts of resources in the spec of the request.
-func (d demand) requestedAmounts() corev1.ResourceList {
-	if d.Reservation != nil {
-		return corev1.ResourceList(d.Reservation.Spec.RequestedResources)
-	}
-	return view.DemandOf(d.Request)
+		return a.changeDemand(ctx, args[0], "", func(d edits.Demand) (string, error) {
+			d.SetAmounts(amounts)
+			return "asks for " + view.FormatAmounts(d.Amounts()), nil
+		})
+	})
 }

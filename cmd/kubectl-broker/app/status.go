@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,7 @@ It exits with 1 if something needs attention, so that scripts can use it.`,
 	output := newOutput(cmd, false)
 	again, past := watchFlag(cmd), addPastFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := errors.Join(output.checkFormat(), past.checkFlags(*again, nil)); err != nil {
+		if err := past.checkFlags(*again, nil); err != nil {
 			return err
 		}
 		return p.repeatOnChange(cmd.Context(), *again, func(ctx context.Context) error { return p.showStatus(ctx, output, past) })

@@ -29,7 +29,7 @@ reservation or cluster.`,
 		Example: `  kubectl broker watch
   kubectl broker watch res-k3v9x2m7qa --context rome`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: p.completeNames,
+		ValidArgsFunction: p.completeFirst(listNames),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := ""

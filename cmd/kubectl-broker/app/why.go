@@ -29,7 +29,7 @@ contexts of the other clusters that take part, to see their side of the story as
   kubectl broker why res-k3v9x2m7qa --context rome --also broker,paris
   kubectl broker why my-request -o jsonpath='{.next[*].text}'`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: p.completeNames,
+		ValidArgsFunction: p.completeFirst(listNames),
 	}
 	output := newOutput(cmd, true)
 	cmd.Flags().StringSliceVar(&also, "also", nil, "contexts of other clusters whose side of the story is shown as well")
