@@ -49,14 +49,11 @@ type site struct {
 	broker        bool
 	member        bool
 	name, version string
-	// costs is nil if the console does not read the accounts.
+	// The following four are nil if the console does not read the journal.
 	costs CostSource
-	// plans is nil if the console makes no plans.
 	plans PlanSource
-	// audit is nil if the console does not read the journal.
 	audit AuditSource
-	// past is nil if the console does not show the past.
-	past PastSource
+	past  PastSource
 	// actions is true if users may change objects, as far as the API server lets them.
 	actions bool
 	now     func() time.Time

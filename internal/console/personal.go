@@ -49,18 +49,20 @@ type PersonalOptions struct {
 	Name, Version string
 	// Flags select the cluster in the commands that pages suggest.
 	Flags string
-	// Costs reads the accounts of a broker; nil for a member.
-	Costs CostSource
-	// Plans makes plans from the journal of a broker; nil for a member.
-	Plans PlanSource
-	// Audit reads the journal of a broker; nil for a member.
-	Audit AuditSource
-	// Past shows the past of a broker's cluster; nil for a member.
-	Past PastSource
+	// Journal reads the journal of a broker; nil for a member.
+	Journal Journal
 	// Actions lets the user change objects.
 	Actions bool
 	// Now returns the current time.
 	Now func() time.Time
+}
+
+// Journal reads the journal of a broker with the rights of the console's user.
+type Journal interface {
+	CostSource
+	PlanSource
+	AuditSource
+	PastSource
 }
 
 // Personal is the console of one user, meant for a loopback address. It reads with the user's credentials, so it shows
@@ -114,10 +116,14 @@ func OpenPersonal(ctx context.Context, o PersonalOptions) (*Personal, error) {
 		config.Timeout = reviewTimeout
 		return config
 	}
-	p.handler = newHandler(&site{
+	s := &site{
 		objects: objects, reviews: ownRights{key: p.key, name: nameOf(ctx, clients)}, users: apiReader{own}, authenticator: keyAuthenticator{p.key},
-		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, costs: o.Costs, plans: o.Plans, audit: o.Audit, past: o.Past, actions: o.Actions, now: o.Now, log: logr.Discard(),
-	})
+		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, actions: o.Actions, now: o.Now, log: logr.Discard(),
+	}
+	if j := o.Journal; j != nil {
+		s.costs, s.plans, s.audit, s.past = j, j, j, j
+	}
+	p.handler = newHandler(s)
 	return p, nil
 }
 

@@ -59,8 +59,7 @@ func (p *plugin) serveConsole(ctx context.Context, o *consoleOptions) error {
 		Name: c.context, Flags: c.flags, Version: version.String(), Actions: o.actions, Now: p.now,
 	}
 	if c.broker {
-		options.Costs, options.Plans, options.Audit = &consoleCosts{connection: c, now: p.now}, &consolePlans{plugin: p}, &consoleAudit{connection: c, now: p.now}
-		options.Past = &consolePast{plugin: p, connection: c}
+		options.Journal = &consoleJournal{plugin: p, connection: c}
 	}
 	server, err := console.OpenPersonal(ctx, options)
 	if err != nil {
