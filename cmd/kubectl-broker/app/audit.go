@@ -179,7 +179,18 @@ func describeAudit(found *journal.Anchored, retention time.Duration, now time.Ti
 			wrong = true
 		}
 	}
-	for _, line := range append(trimmedLines(trimmed, found, retention), agreedLines(found.Agreed)...) {
+	kept := retention.String()
+	if found.AtLimit {
+		kept = fmt.Sprintf("at most %d sealed segments", found.Segments-1)
+	}
+	// The journal proves nothing about anchors that are older than its records.
+	old := linesByMember(trimmed, func(a journal.Anchor, count int) string {
+		return fmt.Sprintf("trimmed by retention (%s): what %s was told until %s, up to record %d (%d anchors)", kept, a.By, a.At.UTC().Format(time.RFC3339), a.Position, count)
+	})
+	agreed := linesByMember(found.Agreed, func(a journal.Anchor, count int) string {
+		return fmt.Sprintf("agrees with %s up to record %d, told at %s (%d anchors)", a.By, a.Position, a.At.UTC().Format(time.RFC3339), count)
+	})
+	for _, line := range append(old, agreed...) {
 		note(view.Normal, "%s", line)
 	}
 	if !wrong && len(found.Agreed) == 0 {
@@ -188,42 +199,19 @@ func describeAudit(found *journal.Anchored, retention time.Duration, now time.Ti
 	return out
 }
 
-// trimmedLines returns a line for each member that has anchors older than the kept records. The journal proves nothing
-// about these anchors.
-func trimmedLines(trimmed []journal.Anchor, found *journal.Anchored, retention time.Duration) []string {
+// linesByMember returns a line for each member, which describe makes from its newest anchor and the number of its anchors.
+func linesByMember(anchors []journal.Anchor, describe func(newest journal.Anchor, count int) string) (lines []string) {
 	newest, count := map[string]journal.Anchor{}, map[string]int{}
-	for _, a := range trimmed {
+	for _, a := range anchors {
 		if count[a.By]++; a.Position > newest[a.By].Position {
 			newest[a.By] = a
 		}
 	}
-	kept := retention.String()
-	if found.AtLimit {
-		kept = fmt.Sprintf("at most %d sealed segments", found.Segments-1)
-	}
-	var out []string
 	for by, a := range newest {
-		out = append(out, fmt.Sprintf("trimmed by retention (%s): what %s was told until %s, up to record %d (%d anchors)", kept, by, a.At.UTC().Format(time.RFC3339), a.Position, count[by]))
+		lines = append(lines, describe(a, count[by]))
 	}
-	slices.Sort(out)
-	return out
-}
-
-// agreedLines returns a line for each member with the newest record up to which its anchors agree with the
-// journal.
-func agreedLines(agreed []journal.Anchor) []string {
-	newest, count := map[string]journal.Anchor{}, map[string]int{}
-	for _, a := range agreed {
-		if count[a.By]++; a.Position > newest[a.By].Position {
-			newest[a.By] = a
-		}
-	}
-	var out []string
-	for by, a := range newest {
-		out = append(out, fmt.Sprintf("agrees with %s up to record %d, told at %s (%d anchors)", by, a.Position, a.At.UTC().Format(time.RFC3339), count[by]))
-	}
-	slices.Sort(out)
-	return out
+	slices.Sort(lines)
+	return lines
 }
 
 // collectAnchors returns the anchors in the Advertisements of members, which it reads from their clusters and

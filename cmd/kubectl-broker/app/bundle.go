@@ -160,7 +160,7 @@ func (c *connection) readAllEvents(ctx context.Context, s *view.Snapshot) error 
 		}
 		err := c.List(ctx, events, options...)
 		if isDenied(err) {
-			s.Gaps = append(s.Gaps, view.Gap{Kind: view.Hidden, Resource: "events", Message: err.Error()})
+			s.Gaps = append(s.Gaps, gapOf("events", err))
 			return nil
 		}
 		if err != nil {

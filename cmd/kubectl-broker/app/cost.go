@@ -11,7 +11,6 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/accounts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/costs"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
@@ -61,9 +60,6 @@ namespace or provider.
 }
 
 func (p *plugin) showCost(ctx context.Context, o *costOptions) error {
-	if err := o.output.checkFormat(); err != nil {
-		return err
-	}
 	span, err := o.parseSpan()
 	if err != nil {
 		return err
@@ -129,22 +125,15 @@ func (o *costOptions) groupIn(c *connection, allowed []view.CostBy) (view.CostBy
 
 // openAccounts replays the journal of a broker's cluster.
 func (c *connection) openAccounts(ctx context.Context, name string) (*replay.Accounts, error) {
-	namespace := defaultNamespace
-	if c.explicit {
-		namespace = c.namespace
-	}
-	store, err := journal.NewConfigMaps(c.config, namespace)
+	store, err := c.journalStore()
 	if err != nil {
 		return nil, err
 	}
 	read, err := replay.OpenAccounts(ctx, store, name)
-	switch {
-	case errors.Is(err, journal.ErrNotFound):
-		return nil, fmt.Errorf("%s has no journal %q in namespace %q: choose the broker's --context, and its namespace with -n: %w", c.describeRoles(), name, namespace, err)
-	case isDenied(err):
-		return nil, fmt.Errorf("the accounts are in ConfigMaps of namespace %q, which you may not read: ask for get and list on them: %w", namespace, err)
+	if isDenied(err) {
+		return nil, fmt.Errorf("the accounts are in ConfigMaps of namespace %q, which you may not read: ask for get and list on them: %w", c.journalNamespace(), err)
 	}
-	return read, err
+	return read, c.explainJournal(name, c.journalNamespace(), err)
 }
 
 func (p *plugin) writeCost(ctx context.Context, read *replay.Accounts, span costs.Span, by view.CostBy, o *output) error {

@@ -129,23 +129,26 @@ func (g *gatherer) readInBackground(ctx context.Context, resource, namespace str
 	g.group.Go(func() error {
 		err := in(ctx, namespace)
 		if isDenied(err) && namespace == "" {
-			gap := view.Gap{Kind: view.Hidden, Resource: resource, Namespace: g.namespace, Message: err.Error()}
+			gap := gapOf(resource, err)
 			if err = in(ctx, g.namespace); err == nil {
+				gap.Namespace = g.namespace
 				g.noteGap(gap)
-				return nil
 			}
 		}
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return err
-		case isDenied(err):
-			g.noteGap(view.Gap{Kind: view.Hidden, Resource: resource, Message: err.Error()})
-		default:
-			g.noteGap(view.Gap{Kind: view.Unread, Resource: resource, Message: err.Error()})
+		if err != nil && ctx.Err() == nil {
+			g.noteGap(gapOf(resource, err))
+			return nil
 		}
-		return nil
+		return err
 	})
+}
+
+// gapOf returns the gap for objects that could not be read because of an error.
+func gapOf(resource string, err error) view.Gap {
+	if isDenied(err) {
+		return view.Gap{Kind: view.Hidden, Resource: resource, Message: err.Error()}
+	}
+	return view.Gap{Kind: view.Unread, Resource: resource, Message: err.Error()}
 }
 
 // listPages reads the objects of a kind page by page and passes each page to take. Calls of take never run at the same
@@ -189,10 +192,8 @@ func (c *connection) readPod(ctx context.Context, s *view.Snapshot, namespace, n
 	switch {
 	case err == nil:
 		s.Pods = append(s.Pods, *pod)
-	case isDenied(err):
-		s.Gaps = append(s.Gaps, view.Gap{Kind: view.Hidden, Resource: "pods", Message: err.Error()})
 	case !apierrors.IsNotFound(err):
-		s.Gaps = append(s.Gaps, view.Gap{Kind: view.Unread, Resource: "pods", Message: err.Error()})
+		s.Gaps = append(s.Gaps, gapOf("pods", err))
 	}
 }
 
@@ -205,13 +206,9 @@ func (c *connection) readEvents(ctx context.Context, s *view.Snapshot, about []v
 		}
 		events := &corev1.EventList{}
 		err := c.List(ctx, events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.kind": r.Kind, "involvedObject.name": r.Name})
-		switch {
-		case err == nil:
-			s.Events = append(s.Events, events.Items...)
-		case isDenied(err):
-			s.Gaps = append(s.Gaps, view.Gap{Kind: view.Hidden, Resource: "events in namespace " + namespace, Message: err.Error()})
-		default:
-			s.Gaps = append(s.Gaps, view.Gap{Kind: view.Unread, Resource: "events in namespace " + namespace, Message: err.Error()})
+		if err != nil {
+			s.Gaps = append(s.Gaps, gapOf("events in namespace "+namespace, err))
 		}
+		s.Events = append(s.Events, events.Items...)
 	}
 }

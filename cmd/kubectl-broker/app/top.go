@@ -78,26 +78,16 @@ func (p *plugin) measureUse(ctx context.Context, c *connection, by string, past 
 	return view.NewTopPlacements(snapshot, c.readUsage(ctx, snapshot)), nil
 }
 
-// podGap records in the snapshot that pods could not be read, so that their usage counts as
-// unknown and not as zero.
-func podGap(s *view.Snapshot, err error) {
-	gap := view.Gap{Kind: view.Unread, Resource: "pods", Message: err.Error()}
-	if isDenied(err) {
-		gap.Kind = view.Hidden
-	}
-	s.Gaps = append(s.Gaps, gap)
-}
-
 // readUsage returns how much the pods of each placement request. It covers the placements that this
 // member consumes and those that it provides. If it may not or cannot read the pods, it adds a gap
-// to s, and returns what it has read until then.
+// to s and returns what it has read until then, so that the usage of the others counts as unknown and not as zero.
 func (c *connection) readUsage(ctx context.Context, s *view.Snapshot) view.Usage {
 	usage := view.Usage{Consumed: map[string]corev1.ResourceList{}, Provided: map[string]corev1.ResourceList{}}
 	for i := range s.Member.Nodes {
 		node := s.Member.Nodes[i].Name
 		pods := &corev1.PodList{}
 		if err := c.List(ctx, pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
-			podGap(s, err)
+			s.Gaps = append(s.Gaps, gapOf("pods", err))
 			return usage
 		}
 		sum := quantity.Amounts{}
@@ -120,7 +110,7 @@ func (c *connection) readUsage(ctx context.Context, s *view.Snapshot) view.Usage
 func (c *connection) readProvided(ctx context.Context, s *view.Snapshot, provided map[string]corev1.ResourceList) {
 	pods := &corev1.PodList{}
 	if err := c.List(ctx, pods, client.HasLabels{originLabel}); err != nil {
-		podGap(s, err)
+		s.Gaps = append(s.Gaps, gapOf("pods", err))
 		return
 	}
 	sums := map[string]quantity.Amounts{}
