@@ -30,8 +30,8 @@ func lenderSnapshot(t *testing.T) *view.Snapshot {
 	t.Helper()
 	s := memberSnapshot(t)
 	s.Member.Requests[0].Spec.Duration = &metav1.Duration{Duration: 8 * time.Hour}
-	lent := func(name, consumer, receipt string) agentv1alpha1.ProviderInstruction {
-		p := agentv1alpha1.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-1", CreationTimestamp: timeBefore(2 * time.Hour)}}
+	lent := func(name, consumer, receipt string) *agentv1alpha1.ProviderInstruction {
+		p := &agentv1alpha1.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-1", CreationTimestamp: timeBefore(2 * time.Hour)}}
 		p.Spec = agentv1alpha1.ProviderInstructionSpec{
 			ReservationName: name, Placement: 1, RequesterClusterID: consumer, ExpiresAt: &metav1.Time{Time: noon.Add(6 * time.Hour)},
 			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")},
@@ -103,14 +103,14 @@ func (f *fixedObjects) put(o client.Object) {
 	defer f.mu.Unlock()
 	if r, ok := o.(*agentv1alpha1.ResourceRequest); ok {
 		member := *f.view.Member
-		member.Requests = slices.DeleteFunc(slices.Clone(member.Requests), func(old agentv1alpha1.ResourceRequest) bool {
+		member.Requests = slices.DeleteFunc(slices.Clone(member.Requests), func(old *agentv1alpha1.ResourceRequest) bool {
 			return old.Name == r.Name && old.Namespace == r.Namespace
 		})
 		shown := r.DeepCopy()
 		if shown.Spec.Release {
 			shown.Status.Phase = "Releasing"
 		}
-		member.Requests = append(member.Requests, *shown)
+		member.Requests = append(member.Requests, shown)
 		copied := *f.view
 		copied.Member = &member
 		f.view = &copied

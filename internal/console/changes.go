@@ -42,7 +42,7 @@ func (v *visit) actionsFor(about view.Ref) []actionLink {
 		}
 		return v.linksToActions(about, "drain")
 	case "ProviderInstruction":
-		p := v.findPlacement(about)
+		p := v.snapshot.Member.FindProvided(about)
 		switch {
 		case p.Spec.Release:
 			return nil
@@ -68,10 +68,7 @@ func (v *visit) demandOf(about view.Ref) (edits.Demand, string) {
 		r := v.snapshot.Broker.FindReservation(about)
 		return edits.Demand{Object: r, Reservation: r}, string(r.Status.Phase)
 	}
-	all := v.snapshot.Member.Requests
-	r := &all[slices.IndexFunc(all, func(r agentv1alpha1.ResourceRequest) bool {
-		return r.Namespace == about.Namespace && r.Name == about.Name
-	})]
+	r := v.snapshot.Member.FindRequest(about)
 	return edits.Demand{Object: r, Request: r}, string(r.Status.Phase)
 }
 
@@ -99,14 +96,6 @@ func (v *visit) drainOf(about view.Ref) *brokerv1alpha1.ClusterDrain {
 		}
 	}
 	return nil
-}
-
-// findPlacement returns the ProviderInstruction that a reference names. It must exist.
-func (v *visit) findPlacement(about view.Ref) *agentv1alpha1.ProviderInstruction {
-	all := v.snapshot.Member.ProviderInstructions
-	return &all[slices.IndexFunc(all, func(p agentv1alpha1.ProviderInstruction) bool {
-		return p.Namespace == about.Namespace && p.Name == about.Name
-	})]
 }
 
 func (v *visit) askReserve(form url.Values) (*actionPage, error) {
@@ -195,7 +184,7 @@ func (v *visit) askAboutPlacement(form url.Values, edit func(*agentv1alpha1.Lend
 	if err != nil {
 		return nil, nil, err
 	}
-	placement := v.findPlacement(about)
+	placement := v.snapshot.Member.FindProvided(about)
 	return &actionPage{
 		command: "kubectl edit lendingpolicy " + agentv1alpha1.LendingPolicyName, about: about,
 		run: func(ctx context.Context, c client.Client) error {

@@ -13,6 +13,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
 // Limits of the HTTP server.
@@ -58,7 +60,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.New("console: an option is missing")
 	}
 	objects := &informedObjects{cache: o.Cache, broker: o.Broker, member: o.Member, name: o.Name, now: o.Now}
-	if err := objects.watchKinds(ctx, o.Cache, kindsOf(o.Broker, o.Member)); err != nil {
+	if err := objects.watchKinds(ctx, o.Cache, view.KindsOf(o.Broker, o.Member)); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	reviews, err := newReviewer(o.Config)

@@ -137,15 +137,15 @@ func memberSnapshot(t *testing.T) *view.Snapshot {
 		o.SetGeneration(1)
 		switch o.GetKind() {
 		case "ResourceRequest":
-			s.Member.Requests = append(s.Member.Requests, typed[agentv1alpha1.ResourceRequest](t, o))
+			s.Member.Requests = append(s.Member.Requests, new(typed[agentv1alpha1.ResourceRequest](t, o)))
 		case "ReservationInstruction":
-			s.Member.ConsumerInstructions = append(s.Member.ConsumerInstructions, typed[agentv1alpha1.ReservationInstruction](t, o))
+			s.Member.ConsumerInstructions = append(s.Member.ConsumerInstructions, new(typed[agentv1alpha1.ReservationInstruction](t, o)))
 		case "ProviderInstruction":
-			s.Member.ProviderInstructions = append(s.Member.ProviderInstructions, typed[agentv1alpha1.ProviderInstruction](t, o))
+			s.Member.ProviderInstructions = append(s.Member.ProviderInstructions, new(typed[agentv1alpha1.ProviderInstruction](t, o)))
 		case "Advertisement":
-			s.Member.Advertisements = append(s.Member.Advertisements, typed[agentv1alpha1.Advertisement](t, o))
+			s.Member.Advertisements = append(s.Member.Advertisements, new(typed[agentv1alpha1.Advertisement](t, o)))
 		case "Node":
-			s.Member.Nodes = append(s.Member.Nodes, typed[corev1.Node](t, o))
+			s.Member.Nodes = append(s.Member.Nodes, new(typed[corev1.Node](t, o)))
 		}
 	}
 	return s

@@ -90,10 +90,10 @@ func OpenPersonal(ctx context.Context, o PersonalOptions) (*Personal, error) {
 		Scheme: o.Scheme, ByObject: map[client.Object]cache.ByObject{}, DefaultTransform: cache.TransformStripManagedFields(),
 		ReaderFailOnMissingInformer: true, DefaultWatchErrorHandler: trouble.noteFailure,
 	}
-	watched := make([]watchedKind, len(kinds))
+	watched := make([]view.Kind, len(kinds))
 	for i, k := range kinds {
-		watched[i] = k.watchedKind
-		if settings.ByObject[k.empty], err = k.cacheLimits(); err != nil {
+		watched[i] = k.Kind
+		if settings.ByObject[k.Object], err = k.cacheLimits(); err != nil {
 			return nil, err
 		}
 	}
@@ -141,7 +141,7 @@ func (p *Personal) Address(listener net.Listener) string {
 
 // readableKind is a kind that the user may list in a namespace; "" for all namespaces.
 type readableKind struct {
-	watchedKind
+	view.Kind
 	namespace string
 }
 
@@ -151,7 +151,7 @@ func (k *readableKind) cacheLimits() (only cache.ByObject, err error) {
 	if k.namespace != "" {
 		only.Namespaces = map[string]cache.Config{k.namespace: {}}
 	}
-	if _, isNode := k.empty.(*corev1.Node); isNode { // virtual nodes only
+	if _, isNode := k.Object.(*corev1.Node); isNode { // virtual nodes only
 		only.Label, err = labels.Parse(agentv1alpha1.ReservationLabel)
 	}
 	return only, err
@@ -160,22 +160,22 @@ func (k *readableKind) cacheLimits() (only cache.ByObject, err error) {
 // readableKinds asks the API server which kinds the user may list and watch. hidden contains a gap for each kind that
 // the user may not list and watch, or only in one namespace.
 func readableKinds(ctx context.Context, clients kubernetes.Interface, o PersonalOptions) (kinds []readableKind, hidden []view.Gap, err error) {
-	for _, k := range kindsOf(o.Broker, o.Member) {
+	for _, k := range view.KindsOf(o.Broker, o.Member) {
 		all, err := mayFollow(ctx, clients, k, "")
 		if err != nil {
 			return nil, nil, err
 		}
 		if all {
-			kinds = append(kinds, readableKind{watchedKind: k})
+			kinds = append(kinds, readableKind{Kind: k})
 			continue
 		}
 		here := false
-		if k.inNamespaces {
+		if k.IsNamespaced() {
 			if here, err = mayFollow(ctx, clients, k, o.Namespace); err != nil {
 				return nil, nil, err
 			}
 		}
-		gap := view.Gap{Kind: view.Hidden, Resource: k.resource}
+		gap := view.Gap{Kind: view.Hidden, Resource: k.Plural}
 		if here {
 			kinds, gap.Namespace = append(kinds, readableKind{k, o.Namespace}), o.Namespace
 		}
@@ -187,14 +187,14 @@ func readableKinds(ctx context.Context, clients kubernetes.Interface, o Personal
 	return kinds, hidden, nil
 }
 
-func mayFollow(ctx context.Context, clients kubernetes.Interface, k watchedKind, namespace string) (bool, error) {
+func mayFollow(ctx context.Context, clients kubernetes.Interface, k view.Kind, namespace string) (bool, error) {
 	for _, verb := range []string{"list", "watch"} {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: k.group, Resource: k.resource, Namespace: namespace, Verb: verb},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: k.Group, Resource: k.Plural, Namespace: namespace, Verb: verb},
 		}}
 		review, err := clients.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
-			return false, fmt.Errorf("asking whether you may %s %s: %w", verb, k.resource, err)
+			return false, fmt.Errorf("asking whether you may %s %s: %w", verb, k.Plural, err)
 		}
 		if !review.Status.Allowed {
 			return false, nil

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
@@ -53,52 +50,26 @@ type informedObjects struct {
 	builtAt  time.Time
 }
 
-// watchedKind is a kind for which the console has an informer.
-type watchedKind struct {
-	empty           client.Object
-	group, resource string
-	// inNamespaces is false for cluster-scoped kinds.
-	inNamespaces bool
-}
-
-// kindsOf returns the kinds that the console shows in a cluster.
-func kindsOf(broker, member bool) (kinds []watchedKind) {
-	if broker {
-		group := brokerv1alpha1.GroupVersion.Group
-		kinds = append(kinds, watchedKind{&brokerv1alpha1.ClusterAdvertisement{}, group, "clusteradvertisements", true},
-			watchedKind{&brokerv1alpha1.Reservation{}, group, "reservations", true}, watchedKind{&brokerv1alpha1.BrokerConfig{}, group, "brokerconfigs", false})
-	}
-	if member {
-		group := agentv1alpha1.GroupVersion.Group
-		kinds = append(kinds, watchedKind{&agentv1alpha1.ResourceRequest{}, group, "resourcerequests", true},
-			watchedKind{&agentv1alpha1.ReservationInstruction{}, group, "reservationinstructions", true},
-			watchedKind{&agentv1alpha1.ProviderInstruction{}, group, "providerinstructions", true},
-			watchedKind{&agentv1alpha1.Advertisement{}, group, "advertisements", true},
-			watchedKind{&agentv1alpha1.LendingPolicy{}, group, "lendingpolicies", false}, watchedKind{&corev1.Node{}, corev1.GroupName, "nodes", false})
-	}
-	return kinds
-}
-
 // watchKinds gets an informer for each kind from the cache, and counts the changes of its objects. Of kinds
 // with many objects it keeps the objects in order.
-func (s *informedObjects) watchKinds(ctx context.Context, informers cache.Informers, kinds []watchedKind) error {
+func (s *informedObjects) watchKinds(ctx context.Context, informers cache.Informers, kinds []view.Kind) error {
 	for _, kind := range kinds {
-		informer, err := informers.GetInformer(ctx, kind.empty, cache.BlockUntilSynced(false))
+		informer, err := informers.GetInformer(ctx, kind.Object, cache.BlockUntilSynced(false))
 		if err != nil {
-			return fmt.Errorf("informer of %s: %w", kind.resource, err)
+			return fmt.Errorf("informer of %s: %w", kind.Plural, err)
 		}
-		registration, err := informer.AddEventHandler(s.handlerOf(kind))
+		registration, err := informer.AddEventHandler(s.handlerOf(kind.Object))
 		if err != nil {
-			return fmt.Errorf("informer of %s: %w", kind.resource, err)
+			return fmt.Errorf("informer of %s: %w", kind.Plural, err)
 		}
 		s.synced = append(s.synced, registration.HasSynced)
 	}
 	return nil
 }
 
-func (s *informedObjects) handlerOf(kind watchedKind) toolscache.ResourceEventHandlerFuncs {
+func (s *informedObjects) handlerOf(empty client.Object) toolscache.ResourceEventHandlerFuncs {
 	count := func() { s.changes.Add(1) }
-	switch kind.empty.(type) {
+	switch empty.(type) {
 	case *brokerv1alpha1.ClusterAdvertisement:
 		s.clusters = newOrdered[*brokerv1alpha1.ClusterAdvertisement]()
 		return s.clusters.handler(count)
@@ -143,64 +114,35 @@ func (s *informedObjects) snapshot(ctx context.Context) (*shared, error) {
 	return current, nil
 }
 
+// buildSnapshot reads all kinds from the informers. A kind without an informer has no objects. The objects are not
+// copied, because nothing in the console modifies them.
 func (s *informedObjects) buildSnapshot(ctx context.Context) (*view.Snapshot, error) {
 	out := &view.Snapshot{Context: s.name, Flags: s.flags}
 	if s.broker {
-		out.Broker = &view.BrokerObjects{}
-		if err := s.readBroker(ctx, out.Broker); err != nil {
-			return nil, err
+		out.Broker = &view.BrokerObjects{Ordered: true}
+		if s.clusters != nil {
+			out.Broker.Clusters = s.clusters.list()
+		}
+		if s.reservations != nil {
+			out.Broker.Reservations = s.reservations.list()
 		}
 	}
 	if s.member {
 		out.Member = &view.MemberObjects{}
-		if err := s.readMember(ctx, out.Member); err != nil {
-			return nil, err
-		}
 	}
-	return out, nil
-}
-
-func (s *informedObjects) readBroker(ctx context.Context, to *view.BrokerObjects) error {
-	configs := &brokerv1alpha1.BrokerConfigList{}
-	if err := s.listCached(ctx, configs); err != nil {
-		return err
-	}
-	to.Ordered = true
-	if s.clusters != nil {
-		to.Clusters = s.clusters.list()
-	}
-	if s.reservations != nil {
-		to.Reservations = s.reservations.list()
-	}
-	if len(configs.Items) > 0 {
-		to.Config = &configs.Items[0]
-	}
-	return nil
-}
-
-func (s *informedObjects) readMember(ctx context.Context, to *view.MemberObjects) error {
-	requests, consumers, providers := &agentv1alpha1.ResourceRequestList{}, &agentv1alpha1.ReservationInstructionList{}, &agentv1alpha1.ProviderInstructionList{}
-	advertisements, policies, nodes := &agentv1alpha1.AdvertisementList{}, &agentv1alpha1.LendingPolicyList{}, &corev1.NodeList{}
-	if err := s.listCached(ctx, requests, consumers, providers, advertisements, policies, nodes); err != nil {
-		return err
-	}
-	nodes.Items = slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return n.Labels[agentv1alpha1.ReservationLabel] == "" })
-	to.Requests, to.ConsumerInstructions, to.ProviderInstructions = requests.Items, consumers.Items, providers.Items
-	to.Advertisements, to.Policies, to.Nodes = advertisements.Items, policies.Items, nodes.Items
-	return nil
-}
-
-// listCached reads lists from the informers. A list whose kind has no informer stays empty. The objects are not
-// copied, because nothing in the console modifies them.
-func (s *informedObjects) listCached(ctx context.Context, lists ...client.ObjectList) error {
-	for _, l := range lists {
-		err := s.cache.List(ctx, l, client.UnsafeDisableDeepCopy)
-		if _, missing := errors.AsType[*cache.ErrResourceNotCached](err); missing {
+	for _, k := range view.KindsOf(s.broker, s.member) {
+		if k.Kind == "ClusterAdvertisement" || k.Kind == "Reservation" {
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("%T: %w", l, err)
+		list, ok := k.List.DeepCopyObject().(client.ObjectList)
+		if !ok {
+			return nil, fmt.Errorf("%T is no list", k.List)
 		}
+		err := s.cache.List(ctx, list, client.UnsafeDisableDeepCopy)
+		if _, missing := errors.AsType[*cache.ErrResourceNotCached](err); err != nil && !missing {
+			return nil, fmt.Errorf("%s: %w", k.Plural, err)
+		}
+		out.Add(list)
 	}
-	return nil
+	return out, nil
 }

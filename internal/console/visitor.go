@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -48,8 +49,8 @@ func (v *visitor) limitTo(ctx context.Context, whole *shared, namespace string) 
 // snapshot with them.
 func (f *filter) limitBroker(b *view.BrokerObjects, build func() *view.Snapshot) func() *view.Snapshot {
 	group := brokerv1alpha1.GroupVersion.Group
-	clusters := limitKind(f, group, "clusteradvertisements", b.Clusters, func(c **brokerv1alpha1.ClusterAdvertisement) string { return (*c).Namespace })
-	reservations := limitKind(f, group, "reservations", b.Reservations, func(r **brokerv1alpha1.Reservation) string { return (*r).Namespace })
+	clusters := limitKind(f, group, "clusteradvertisements", b.Clusters)
+	reservations := limitKind(f, group, "reservations", b.Reservations)
 	seesConfig := f.mayListAll(group, "brokerconfigs")
 	return func() *view.Snapshot {
 		s := build()
@@ -64,10 +65,10 @@ func (f *filter) limitBroker(b *view.BrokerObjects, build func() *view.Snapshot)
 // limitMember does for a member cluster what limitBroker does for a broker's.
 func (f *filter) limitMember(m *view.MemberObjects, build func() *view.Snapshot) func() *view.Snapshot {
 	group := agentv1alpha1.GroupVersion.Group
-	requests := limitKind(f, group, "resourcerequests", m.Requests, func(r *agentv1alpha1.ResourceRequest) string { return r.Namespace })
-	consumers := limitKind(f, group, "reservationinstructions", m.ConsumerInstructions, func(i *agentv1alpha1.ReservationInstruction) string { return i.Namespace })
-	providers := limitKind(f, group, "providerinstructions", m.ProviderInstructions, func(i *agentv1alpha1.ProviderInstruction) string { return i.Namespace })
-	advertisements := limitKind(f, group, "advertisements", m.Advertisements, func(a *agentv1alpha1.Advertisement) string { return a.Namespace })
+	requests := limitKind(f, group, "resourcerequests", m.Requests)
+	consumers := limitKind(f, group, "reservationinstructions", m.ConsumerInstructions)
+	providers := limitKind(f, group, "providerinstructions", m.ProviderInstructions)
+	advertisements := limitKind(f, group, "advertisements", m.Advertisements)
 	seesPolicies, seesNodes := f.mayListAll(group, "lendingpolicies"), f.mayListAll(corev1.GroupName, "nodes")
 	return func() *view.Snapshot {
 		s := build()
@@ -121,12 +122,12 @@ func (f *filter) mayListAll(group, resource string) bool {
 
 // limitKind returns a function that returns the objects in those namespaces in which the visitor may list the kind. The
 // gap that it records does not reveal whether hidden objects exist.
-func limitKind[T any](f *filter, group, resource string, items []T, namespaceOf func(*T) string) func() []T {
+func limitKind[T metav1.Object](f *filter, group, resource string, items []T) func() []T {
 	if f.askRight(group, resource, "") {
 		f.rights = append(f.rights, inAllNamespaces)
 		return func() []T { return items }
 	}
-	all := f.parts.namespacesOf(resource, len(items), func(i int) string { return namespaceOf(&items[i]) })
+	all := f.parts.namespacesOf(resource, len(items), func(i int) string { return items[i].GetNamespace() })
 	var names []string
 	for _, namespace := range f.firstNamespaces(all) {
 		if f.askRight(group, resource, namespace) {
@@ -137,9 +138,9 @@ func limitKind[T any](f *filter, group, resource string, items []T, namespaceOf 
 	f.rights = append(f.rights, strings.Join(names, ","))
 	f.gaps = append(f.gaps, view.Gap{Kind: view.Hidden, Resource: resource, Namespace: strings.Join(names, ", ")})
 	return func() (shown []T) {
-		for i := range items {
-			if _, allowed := slices.BinarySearch(names, namespaceOf(&items[i])); allowed {
-				shown = append(shown, items[i])
+		for _, item := range items {
+			if _, allowed := slices.BinarySearch(names, item.GetNamespace()); allowed {
+				shown = append(shown, item)
 			}
 		}
 		return shown

@@ -198,16 +198,13 @@ func hasProblem(subject Subject, phase string, conditions []metav1.Condition) bo
 func (s *Snapshot) servedReservations() map[string]bool {
 	served := map[string]bool{}
 	if s.Member != nil {
-		for i := range s.Member.Requests {
-			served[s.Member.Requests[i].Status.ReservationName] = true
+		for _, r := range s.Member.Requests {
+			served[r.Status.ReservationName] = true
 		}
 	}
 	delete(served, "")
 	return served
 }
-
-// isDue reports whether a problem has lasted so long that it needs attention.
-func (s *Snapshot) isDue(f *finding) bool { return s.At.Sub(f.since) >= f.term.After }
 
 // findObjectProblems calls report for each problem that an object's conditions report, also for those that are too
 // young to need attention. Several conditions with the same reason are one problem. Objects in phase Released have

@@ -97,7 +97,7 @@ func (st *Story) explainCondition(s *Snapshot, o *object, c *metav1.Condition, l
 	case term.Word == agentv1alpha1.ReasonQueued && o.Queue != nil:
 		do = cmp.Or(PlainText(reasonOf(OfQueue, o.Queue.Reason).Do), do)
 	}
-	text := term.Word + " for " + s.age(conditionSince(o, c)) + ": " + cmp.Or(c.Message, PlainText(term.Means))
+	text := term.Word + " for " + s.Age(conditionSince(o, c)) + ": " + cmp.Or(c.Message, PlainText(term.Means))
 	st.causes.add(term.Word, Step{Level: level, Text: text, Do: do})
 }
 
@@ -105,7 +105,7 @@ func (st *Story) explainCondition(s *Snapshot, o *object, c *metav1.Condition, l
 // exist, no node takes it, or the provider refuses it.
 func (st *Story) explainPod(s *Snapshot) {
 	pod, found := s.findPod(st.Subject), &st.causes
-	name, node := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel], s.nodeOfPod(pod)
+	name, node := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel], s.findNode(pod.Spec.NodeName)
 	add := func(level Level, do, text string, args ...any) {
 		found.add("pod", Step{Level: level, Text: fmt.Sprintf(text, args...), Do: do})
 	}
@@ -152,8 +152,8 @@ func (st *Story) newestWarning() string {
 // listRequests says which requests a namespace has.
 func (s *Snapshot) listRequests(namespace string) string {
 	var names []string
-	for i := range s.Member.Requests {
-		if r := &s.Member.Requests[i]; r.Namespace == namespace {
+	for _, r := range s.Member.Requests {
+		if r.Namespace == namespace {
 			names = append(names, r.Name)
 		}
 	}

@@ -387,8 +387,7 @@ func NewMemberCost(s *Snapshot, by CostBy) *Cost {
 	c := newCost(by)
 	c.Until, c.Gaps = metav1.NewTime(s.At), s.gapsOf("resourcerequests")
 	items, totals := map[costKey]*memberSum{}, map[string]decimal.Decimal{}
-	for i := range s.Member.Requests {
-		r := &s.Member.Requests[i]
+	for _, r := range s.Member.Requests {
 		for _, part := range s.partsOf(r) {
 			key := costKey{name: nameOfRequest(r, by), currency: part.currency}
 			if items[key] == nil {

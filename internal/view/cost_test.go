@@ -11,15 +11,15 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-func costRequest(namespace, name, provider string, cost *brokerv1alpha1.ReservationCost) agentv1alpha1.ResourceRequest {
-	r := agentv1alpha1.ResourceRequest{ObjectMeta: named(namespace, name)}
+func costRequest(namespace, name, provider string, cost *brokerv1alpha1.ReservationCost) *agentv1alpha1.ResourceRequest {
+	r := &agentv1alpha1.ResourceRequest{ObjectMeta: named(namespace, name)}
 	r.Status.TargetClusterID, r.Status.Cost = provider, cost
 	return r
 }
 
 func TestMemberCostGrowsUntilTheSnapshot(t *testing.T) {
 	hourAgo := new(ago(1 * 3600 * 1e9))
-	s := &Snapshot{At: noon, Member: &MemberObjects{Requests: []agentv1alpha1.ResourceRequest{
+	s := &Snapshot{At: noon, Member: &MemberObjects{Requests: []*agentv1alpha1.ResourceRequest{
 		costRequest("team", "a", "paris", &brokerv1alpha1.ReservationCost{PerHour: "0.84", SoFar: "0.1", AsOf: hourAgo, ToEnd: "3.36", Currency: "EUR"}),
 		costRequest("team", "b", "paris", &brokerv1alpha1.ReservationCost{PerHour: "0.5", SoFar: "0", AsOf: hourAgo, Currency: "EUR"}),
 		costRequest("other", "c", "bern", &brokerv1alpha1.ReservationCost{SoFar: "2", Currency: "CHF", Earlier: []brokerv1alpha1.EarlierCost{{Amount: "1.5", Currency: "EUR"}}}),

@@ -68,8 +68,8 @@ func (e *earning) soFar(at time.Time) string {
 // "0.84 EUR per hour".
 func SumEarnings(s *Snapshot) (texts []string) {
 	sums := map[string]money.Price{}
-	for i := range s.Member.ProviderInstructions {
-		if e := earningOf(&s.Member.ProviderInstructions[i]); e != nil && e.until == nil {
+	for _, p := range s.Member.ProviderInstructions {
+		if e := earningOf(p); e != nil && e.until == nil {
 			sums[e.currency] = sums[e.currency].Plus(e.perHour)
 		}
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,14 +54,11 @@ func (e *Enrolments) Table(at time.Time) Table {
 	s := &Snapshot{At: at}
 	t := Table{Columns: []Column{{Name: "Cluster"}, {Name: "State"}, {Name: "First asked"}, {Name: "Last asked"}, {Name: "Key"}}}
 	for _, item := range e.Items {
-		first, last, key := "-", "-", item.Key
+		first, last := "-", "-"
 		if !item.Since.IsZero() {
-			first, last = s.age(item.Since.Time)+" ago", s.age(item.LastAsked.Time)+" ago"
+			first, last = s.Age(item.Since.Time)+" ago", s.Age(item.LastAsked.Time)+" ago"
 		}
-		if key == "" {
-			key = "-"
-		}
-		t.Rows = append(t.Rows, Row{Ref: Ref{Kind: "BrokerConfig", Name: brokerv1alpha1.BrokerConfigName}, Cells: []string{item.ClusterID, item.State, first, last, key}})
+		t.Rows = append(t.Rows, Row{Ref: Ref{Kind: "BrokerConfig", Name: brokerv1alpha1.BrokerConfigName}, Cells: []string{item.ClusterID, item.State, first, last, cmp.Or(item.Key, "-")}})
 	}
 	return t
 }

@@ -1,9 +1,12 @@
 package view
 
 import (
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 // Exported is the part of an object that the command bundle exports. Spec and Status contain only fields that this
@@ -31,8 +34,8 @@ type ExportedGroup struct {
 // EventKinds returns the kinds whose events are exported, which are all kinds of this product.
 func EventKinds() (names []string) {
 	for _, k := range kinds {
-		if k.group != "" {
-			names = append(names, k.kind)
+		if k.Group != "" {
+			names = append(names, k.Kind)
 		}
 	}
 	return names
@@ -42,53 +45,30 @@ func EventKinds() (names []string) {
 // the user.
 func Export(s *Snapshot) (groups []ExportedGroup) {
 	if b := s.Broker; b != nil {
-		var clusters, reservations, configs []Exported
-		for i := range b.Clusters {
-			clusters = append(clusters, exportObject("ClusterAdvertisement", &b.Clusters[i].ObjectMeta, b.Clusters[i].Spec, b.Clusters[i].Status))
-		}
-		for i := range b.Reservations {
-			reservations = append(reservations, exportObject("Reservation", &b.Reservations[i].ObjectMeta, b.Reservations[i].Spec, b.Reservations[i].Status))
-		}
+		var configs []*brokerv1alpha1.BrokerConfig
 		if b.Config != nil {
-			configs = append(configs, exportObject("BrokerConfig", &b.Config.ObjectMeta, b.Config.Spec, b.Config.Status))
+			configs = append(configs, b.Config)
 		}
-		groups = append(groups, ExportedGroup{"clusteradvertisements", clusters}, ExportedGroup{"reservations", reservations}, ExportedGroup{"brokerconfigs", configs})
+		groups = append(groups, exportAll("ClusterAdvertisement", b.Clusters), exportAll("Reservation", b.Reservations), exportAll("BrokerConfig", configs))
 	}
 	if m := s.Member; m != nil {
-		groups = append(groups, m.exportMember()...)
+		groups = append(groups, exportAll("ResourceRequest", m.Requests), exportAll("ReservationInstruction", m.ConsumerInstructions),
+			exportAll("ProviderInstruction", m.ProviderInstructions), exportAll("Advertisement", m.Advertisements), exportAll("LendingPolicy", m.Policies))
 	}
 	return groups
 }
 
-func (m *MemberObjects) exportMember() []ExportedGroup {
-	var requests, consumed, provided, offers, policies []Exported
-	for i := range m.Requests {
-		requests = append(requests, exportObject("ResourceRequest", &m.Requests[i].ObjectMeta, m.Requests[i].Spec, m.Requests[i].Status))
+func exportAll[T metav1.Object](kind string, objects []T) ExportedGroup {
+	group := ExportedGroup{Resource: kindOf(kind).Plural}
+	for _, o := range objects {
+		fields := reflect.ValueOf(o).Elem()
+		group.Objects = append(group.Objects, Exported{
+			Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), Generation: o.GetGeneration(),
+			CreationTimestamp: o.GetCreationTimestamp(), DeletionTimestamp: o.GetDeletionTimestamp(), Finalizers: o.GetFinalizers(), Labels: o.GetLabels(),
+			Spec: fields.FieldByName("Spec").Interface(), Status: fields.FieldByName("Status").Interface(),
+		})
 	}
-	for i := range m.ConsumerInstructions {
-		consumed = append(consumed, exportObject("ReservationInstruction", &m.ConsumerInstructions[i].ObjectMeta, m.ConsumerInstructions[i].Spec, m.ConsumerInstructions[i].Status))
-	}
-	for i := range m.ProviderInstructions {
-		provided = append(provided, exportObject("ProviderInstruction", &m.ProviderInstructions[i].ObjectMeta, m.ProviderInstructions[i].Spec, m.ProviderInstructions[i].Status))
-	}
-	for i := range m.Advertisements {
-		offers = append(offers, exportObject("Advertisement", &m.Advertisements[i].ObjectMeta, m.Advertisements[i].Spec, m.Advertisements[i].Status))
-	}
-	for i := range m.Policies {
-		policies = append(policies, exportObject("LendingPolicy", &m.Policies[i].ObjectMeta, m.Policies[i].Spec, m.Policies[i].Status))
-	}
-	return []ExportedGroup{
-		{"resourcerequests", requests}, {"reservationinstructions", consumed}, {"providerinstructions", provided},
-		{"advertisements", offers}, {"lendingpolicies", policies},
-	}
-}
-
-func exportObject(kind string, meta *metav1.ObjectMeta, spec, status any) Exported {
-	return Exported{
-		Kind: kind, Namespace: meta.Namespace, Name: meta.Name, UID: string(meta.UID), Generation: meta.Generation,
-		CreationTimestamp: meta.CreationTimestamp, DeletionTimestamp: meta.DeletionTimestamp, Finalizers: meta.Finalizers, Labels: meta.Labels,
-		Spec: spec, Status: status,
-	}
+	return group
 }
 
 // ExportEvents returns the events about objects of this product, oldest first.

@@ -27,62 +27,45 @@ func (f *factList) add(name, text string) {
 	}
 }
 
-// requestFacts returns the facts about a ResourceRequest.
-func (s *Snapshot) requestFacts(r *agentv1alpha1.ResourceRequest) []Fact {
-	var facts factList
-	facts.add("asked by", r.Status.RequestedBy)
-	facts.add("asks for", describeDemand(DemandOf(r), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
-	facts.add("granted", s.describeGrant(r.Status.Granted, r.Status.TargetClusterID))
-	facts.add("queue", s.describeQueue(r.Status.Queue))
-	facts.add("behind", s.describeAhead(r.Status.Queue))
-	facts.add("reservation", r.Status.ReservationName)
-	facts.add("node", r.Status.NodeName)
-	facts.add("held since", s.describeSince(r.Status.ReservedAt))
-	facts.add("ends", s.describeEnd(r.Status.ExpiresAt, r.Status.Granted))
-	facts.add("idle since", s.describeSince(r.Status.IdleSince))
-	facts.add("costs", s.describeCost(r.Status.Cost, r.Status.Granted))
-	facts.add("waits for", s.describeUnprocessed(r.Generation, r.Status.ObservedGeneration, "agent"))
-	return facts
-}
-
-// reservationFacts returns the facts about a Reservation.
-func (s *Snapshot) reservationFacts(r *brokerv1alpha1.Reservation) []Fact {
+// demandFacts returns the facts about a Reservation, or about a ResourceRequest in the form of asReservation. node is the
+// name of its node, and process the process that carries it out.
+func (s *Snapshot) demandFacts(r *brokerv1alpha1.Reservation, node, process string) []Fact {
 	var facts factList
 	facts.add("requester", r.Spec.RequesterID)
 	facts.add("asked by", r.Status.RequestedBy)
-	facts.add("asks for", describeDemand(corev1.ResourceList(r.Spec.RequestedResources), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
-	facts.add("granted", s.describeGrant(r.Status.Granted, r.Status.TargetClusterID))
+	facts.add("asks for", describeDemand(r))
+	facts.add("granted", describeGrant(r.Status.Granted, r.Status.TargetClusterID))
 	facts.add("queue", s.describeQueue(r.Status.Queue))
 	facts.add("behind", s.describeAhead(r.Status.Queue))
 	facts.add("reservation", r.Status.ReservationName)
+	facts.add("node", node)
 	facts.add("held since", s.describeSince(r.Status.ReservedAt))
 	facts.add("ends", s.describeEnd(r.Status.ExpiresAt, r.Status.Granted))
 	facts.add("idle since", s.describeSince(r.Status.IdleSince))
 	facts.add("costs", s.describeCost(r.Status.Cost, r.Status.Granted))
-	facts.add("waits for", s.describeUnprocessed(r.Generation, r.Status.ObservedGeneration, "broker"))
+	if r.Generation != r.Status.ObservedGeneration {
+		facts.add("waits for", "the "+process+", which has not processed the last edit")
+	}
 	return facts
 }
 
-// instructionFacts returns the facts about an instruction, which is the consumer's or the provider's side of a
-// placement.
-func (s *Snapshot) instructionFacts(ref Ref) []Fact {
+// consumerFacts returns the facts about the consumer's side of a placement.
+func consumerFacts(q *agentv1alpha1.ReservationInstruction) []Fact {
 	var facts factList
-	for i := range s.Member.ConsumerInstructions {
-		if q := &s.Member.ConsumerInstructions[i]; ref == consumerObject(q).Ref {
-			facts.add("reservation", fmt.Sprintf("%s, placement %d", q.Spec.ReservationName, q.Spec.Placement))
-			facts.add("provider", q.Spec.TargetClusterID)
-			facts.add("amounts", FormatAmounts(q.Spec.Resources))
-			facts.add("node", q.Status.NodeName)
-		}
-	}
-	for i := range s.Member.ProviderInstructions {
-		if q := &s.Member.ProviderInstructions[i]; ref == providerObject(q).Ref {
-			facts.add("reservation", fmt.Sprintf("%s, placement %d", q.Spec.ReservationName, q.Spec.Placement))
-			facts.add("consumer", q.Spec.RequesterClusterID)
-			facts.add("amounts", FormatAmounts(q.Kept()))
-			facts.add("ends", s.describeEnd(q.Spec.ExpiresAt, nil))
-		}
-	}
+	facts.add("reservation", fmt.Sprintf("%s, placement %d", q.Spec.ReservationName, q.Spec.Placement))
+	facts.add("provider", q.Spec.TargetClusterID)
+	facts.add("amounts", FormatAmounts(q.Spec.Resources))
+	facts.add("node", q.Status.NodeName)
+	return facts
+}
+
+// providerFacts returns the facts about the provider's side of a placement.
+func (s *Snapshot) providerFacts(q *agentv1alpha1.ProviderInstruction) []Fact {
+	var facts factList
+	facts.add("reservation", fmt.Sprintf("%s, placement %d", q.Spec.ReservationName, q.Spec.Placement))
+	facts.add("consumer", q.Spec.RequesterClusterID)
+	facts.add("amounts", FormatAmounts(q.Kept()))
+	facts.add("ends", s.describeEnd(q.Spec.ExpiresAt, nil))
 	return facts
 }
 
@@ -154,7 +137,7 @@ func (s *Snapshot) podFacts(pod *corev1.Pod) (phase string, facts factList) {
 	} else if name := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel]; name != "" {
 		facts.add("request", name+", which does not exist")
 	}
-	if node := s.nodeOfPod(pod); node != nil {
+	if node := s.findNode(pod.Spec.NodeName); node != nil {
 		facts.add("reservation", node.Labels[agentv1alpha1.ReservationLabel])
 	} else if pod.Spec.NodeName != "" {
 		facts.add("place", "this cluster: the node is not one of a reservation")
@@ -162,24 +145,24 @@ func (s *Snapshot) podFacts(pod *corev1.Pod) (phase string, facts factList) {
 	return string(pod.Status.Phase), facts
 }
 
-func describeDemand(amounts corev1.ResourceList, shapes []brokerv1alpha1.PodShape, priority int32, duration *metav1.Duration) string {
+func describeDemand(r *brokerv1alpha1.Reservation) string {
 	var parts []string
-	if len(amounts) > 0 {
+	if amounts := corev1.ResourceList(r.Spec.RequestedResources); len(amounts) > 0 {
 		parts = append(parts, FormatAmounts(amounts))
 	}
-	for _, shape := range shapes {
+	for _, shape := range r.Spec.PodShapes {
 		parts = append(parts, fmt.Sprintf("%s of %s", countNoun(int(shape.Count), "pod", "pods"), FormatAmounts(corev1.ResourceList(shape.Resources))))
 	}
-	if duration != nil {
-		parts = append(parts, "for "+duration.Duration.String())
+	if r.Spec.Duration != nil {
+		parts = append(parts, "for "+r.Spec.Duration.Duration.String())
 	}
-	if priority != 0 {
-		parts = append(parts, fmt.Sprintf("priority %d", priority))
+	if r.Spec.Priority != 0 {
+		parts = append(parts, fmt.Sprintf("priority %d", r.Spec.Priority))
 	}
 	return strings.Join(parts, "; ")
 }
 
-func (s *Snapshot) describeGrant(g *brokerv1alpha1.Granted, provider string) string {
+func describeGrant(g *brokerv1alpha1.Granted, provider string) string {
 	if g == nil {
 		return ""
 	}
@@ -192,7 +175,7 @@ func (s *Snapshot) describeQueue(q *brokerv1alpha1.QueuePlace) string {
 	}
 	text := fmt.Sprintf("position %d", q.Position)
 	if q.Since != nil {
-		text += ", since " + s.age(q.Since.Time)
+		text += ", since " + s.Age(q.Since.Time)
 	}
 	if q.Until != nil {
 		text += ", fails " + s.fromNow(q.Until.Time)
@@ -212,14 +195,14 @@ func (s *Snapshot) describeAhead(place *brokerv1alpha1.QueuePlace) string {
 	if s.Broker != nil {
 		for _, r := range s.Broker.Reservations {
 			if isAhead(r.Status.Queue) {
-				return fmt.Sprintf("%s of %s, which asks for %s", r.Status.ReservationName, r.Spec.RequesterID, describeDemand(corev1.ResourceList(r.Spec.RequestedResources), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
+				return fmt.Sprintf("%s of %s, which asks for %s", r.Status.ReservationName, r.Spec.RequesterID, describeDemand(r))
 			}
 		}
 	}
 	if s.Member != nil {
-		for i := range s.Member.Requests {
-			if r := &s.Member.Requests[i]; isAhead(r.Status.Queue) {
-				return fmt.Sprintf("%s/%s, which asks for %s", r.Namespace, r.Name, describeDemand(DemandOf(r), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
+		for _, r := range s.Member.Requests {
+			if isAhead(r.Status.Queue) {
+				return fmt.Sprintf("%s/%s, which asks for %s", r.Namespace, r.Name, describeDemand(asReservation(r)))
 			}
 		}
 	}
@@ -230,7 +213,7 @@ func (s *Snapshot) describeSince(at *metav1.Time) string {
 	if at == nil {
 		return ""
 	}
-	return at.UTC().Format(time.RFC3339) + " (" + s.age(at.Time) + " ago)"
+	return at.UTC().Format(time.RFC3339) + " (" + s.Age(at.Time) + " ago)"
 }
 
 func (s *Snapshot) describeEnd(at *metav1.Time, granted *brokerv1alpha1.Granted) string {
@@ -244,13 +227,6 @@ func (s *Snapshot) describeEnd(at *metav1.Time, granted *brokerv1alpha1.Granted)
 		return "when it is released: its agent renews it"
 	}
 	return ""
-}
-
-func (s *Snapshot) describeUnprocessed(generation, observed int64, process string) string {
-	if generation == observed {
-		return ""
-	}
-	return "the " + process + ", which has not processed the last edit"
 }
 
 // notPriced is shown in place of a price that a provider does not name.

@@ -52,7 +52,7 @@ func TestStoriesNameCauseAndRemedy(t *testing.T) {
 	larger.Status.Phase, larger.Status.Queue = brokerv1alpha1.ReservationQueued, &brokerv1alpha1.QueuePlace{Position: 1}
 	smaller.Status.Queue.Position = 2
 	unconnected := refused(agentv1alpha1.RequestReserved, "AwaitingNode", "waiting for the virtual node")
-	r := &unconnected.Member.Requests[0]
+	r := unconnected.Member.Requests[0]
 	r.Status.Conditions = append(r.Status.Conditions, condition("NetworkConnected", "False", "NetworkPending", time.Minute, `waiting for the network description of "paris": its agent and its Liqo must connect networks, too`))
 	denied := busyBroker()
 	denied.Broker.Clusters = append(denied.Broker.Clusters, cluster("rome", "Active", 0, condition("Ready", "False", "Denied", time.Minute, "deniedClusters of the BrokerConfig has it")))

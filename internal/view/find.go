@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,15 +75,13 @@ func (s *Snapshot) matchesOf(q Query) (matches []match) {
 		}
 	}
 	slices.SortFunc(matches, func(a, b match) int { return compareRefs(a.ref, b.ref) })
-	if s.Member != nil && isKind(q, "Node") {
-		for i := range s.Member.Nodes {
-			if node := &s.Member.Nodes[i]; node.Name == q.Name {
-				matches = append(matches, match{Ref{Kind: "Node", Name: node.Name}, node.Labels[agentv1alpha1.ReservationLabel]})
-			}
+	if isKind(q, "Node") {
+		if node := s.findNode(q.Name); node != nil {
+			matches = append(matches, match{Ref{Kind: "Node", Name: node.Name}, node.Labels[agentv1alpha1.ReservationLabel]})
 		}
 	}
-	for i := range s.Pods {
-		if pod := &s.Pods[i]; isKind(q, "Pod") && pod.Name == q.Name {
+	for _, pod := range s.Pods {
+		if isKind(q, "Pod") && pod.Name == q.Name {
 			matches = append(matches, match{ref: Ref{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}})
 		}
 	}
@@ -106,32 +105,19 @@ func (s *Snapshot) isNamed(o *object, q Query) bool {
 // reservationOf returns the name of the reservation that is part of a placement's name; "" if the given text is not
 // the name of a placement.
 func reservationOf(placement string) string {
-	name, number, ok := cutLast(placement, "-")
-	if _, err := strconv.Atoi(number); !ok || err != nil {
+	i := max(strings.LastIndex(placement, "-"), 0)
+	if _, err := strconv.Atoi(strings.TrimPrefix(placement[i:], "-")); err != nil {
 		return ""
 	}
-	return name
+	return placement[:i]
 }
 
-func cutLast(text, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(text, separator)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(separator):], true
-}
-
-// nodeOfPod returns the virtual node on which a pod runs, nil if it runs on none.
-func (s *Snapshot) nodeOfPod(pod *corev1.Pod) *corev1.Node {
+// findNode returns the virtual node with a name, nil if there is none.
+func (s *Snapshot) findNode(name string) *corev1.Node {
 	if s.Member == nil {
 		return nil
 	}
-	for i := range s.Member.Nodes {
-		if s.Member.Nodes[i].Name == pod.Spec.NodeName {
-			return &s.Member.Nodes[i]
-		}
-	}
-	return nil
+	return find(s.Member.Nodes, false, Ref{Name: name})
 }
 
 // requestOfPod returns the ResourceRequest that a pod selects, or nil if there is none.
@@ -140,12 +126,8 @@ func (s *Snapshot) requestOfPod(pod *corev1.Pod) *agentv1alpha1.ResourceRequest 
 	if s.Member == nil || name == "" {
 		return nil
 	}
-	namespace := pod.Spec.NodeSelector[agentv1alpha1.RequestNamespaceLabel]
-	if namespace == "" {
-		namespace = pod.Namespace
-	}
-	for i := range s.Member.Requests {
-		r := &s.Member.Requests[i]
+	namespace := cmp.Or(pod.Spec.NodeSelector[agentv1alpha1.RequestNamespaceLabel], pod.Namespace)
+	for _, r := range s.Member.Requests {
 		if labels := agentv1alpha1.RequestNodeLabels(r.Namespace, r.Name); r.Namespace == namespace && labels[agentv1alpha1.RequestLabel] == name {
 			return r
 		}
@@ -163,8 +145,8 @@ func (s *Snapshot) Names() (names []Ref) {
 	}
 	slices.SortFunc(names, compareRefs)
 	if s.Member != nil {
-		for i := range s.Member.Nodes {
-			names = append(names, Ref{Kind: "Node", Name: s.Member.Nodes[i].Name})
+		for _, node := range s.Member.Nodes {
+			names = append(names, Ref{Kind: "Node", Name: node.Name})
 		}
 	}
 	return names

@@ -99,10 +99,10 @@ func member() *Snapshot {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "my-pod"}, Spec: corev1.PodSpec{NodeName: "res-abc-1", NodeSelector: map[string]string{agentv1alpha1.RequestLabel: "my-request"}}}
 	pod.Status.Phase = corev1.PodPending
 	return &Snapshot{
-		Context: "rome", At: noon, Pods: []corev1.Pod{pod},
+		Context: "rome", At: noon, Pods: []*corev1.Pod{&pod},
 		Member: &MemberObjects{
-			Requests: []agentv1alpha1.ResourceRequest{r}, ConsumerInstructions: []agentv1alpha1.ReservationInstruction{i}, Nodes: []corev1.Node{node},
-			Advertisements: []agentv1alpha1.Advertisement{{ObjectMeta: named("agent", "cluster-advertisement"), Spec: agentv1alpha1.AdvertisementSpec{
+			Requests: []*agentv1alpha1.ResourceRequest{&r}, ConsumerInstructions: []*agentv1alpha1.ReservationInstruction{&i}, Nodes: []*corev1.Node{&node},
+			Advertisements: []*agentv1alpha1.Advertisement{{ObjectMeta: named("agent", "cluster-advertisement"), Spec: agentv1alpha1.AdvertisementSpec{
 				ClusterID: "rome", Resources: brokerv1alpha1.ResourceMetrics{Allocatable: amounts("cpu", "8"), Available: amounts("cpu", "8")},
 			}, Status: agentv1alpha1.AdvertisementStatus{Conditions: []metav1.Condition{condition("Ready", "True", "Published", time.Hour, "")}}}},
 		},

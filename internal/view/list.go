@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
@@ -51,65 +52,28 @@ type Listed struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ListReservations returns one page of the Reservations, ordered by namespace and name. It is empty unless s is of a
-// broker's cluster.
+// ListReservations returns one page of the Reservations of a broker's cluster, ordered by namespace and name.
 func ListReservations(s *Snapshot, by Selection) *Listing {
-	l := &Listing{Gaps: s.gapsOf("reservations")}
-	if s.Broker == nil {
-		return l
-	}
-	all := s.Broker.Reservations
-	l.fillPage(listable{n: len(all), ordered: s.Broker.Ordered, metaOf: func(i int) *metav1.ObjectMeta { return &all[i].ObjectMeta }, selects: func(i int, m *metav1.ObjectMeta) bool {
-		r := all[i]
-		return by.takesObject(m, string(r.Status.Phase), r.Status.ReservationName, r.Spec.RequesterID, r.Status.TargetClusterID)
-	}}, by, func(i int) Listed {
-		r := all[i]
-		o := reservationObject(r)
-		listed := s.newListed(&o, r.Status.Granted, r.Status.Cost)
-		listed.Requester, listed.Provider, listed.Ends = r.Spec.RequesterID, r.Status.TargetClusterID, s.describeEnd(r.Status.ExpiresAt, r.Status.Granted)
-		listed.Amounts = cmp.Or(listed.Amounts, FormatAmounts(corev1.ResourceList(r.Spec.RequestedResources)))
-		return listed
-	})
-	return l
+	return newListing(s.Broker.Reservations, s.Broker.Ordered, by, s.gapsOf("reservations"), func(r *brokerv1alpha1.Reservation) traits {
+		return traits{string(r.Status.Phase), r.Status.ReservationName, r.Spec.RequesterID, r.Status.TargetClusterID}
+	}, func(r *brokerv1alpha1.Reservation) Listed { return s.newListed(new(reservationObject(r)), r) })
 }
 
-// ListRequests returns one page of the ResourceRequests, ordered by namespace and name. It is empty unless s is of a
-// member.
+// ListRequests returns one page of the ResourceRequests of a member, ordered by namespace and name.
 func ListRequests(s *Snapshot, by Selection) *Listing {
-	l := &Listing{Gaps: s.gapsOf("resourcerequests")}
-	if s.Member == nil {
-		return l
-	}
-	all := s.Member.Requests
-	l.fillPage(listable{n: len(all), metaOf: func(i int) *metav1.ObjectMeta { return &all[i].ObjectMeta }, selects: func(i int, m *metav1.ObjectMeta) bool {
-		r := &all[i]
-		return by.takesObject(m, string(r.Status.Phase), r.Status.ReservationName, "", r.Status.TargetClusterID)
-	}}, by, func(i int) Listed {
-		r := &all[i]
-		o := requestObject(r)
-		listed := s.newListed(&o, r.Status.Granted, r.Status.Cost)
-		listed.Provider, listed.Ends = r.Status.TargetClusterID, s.describeEnd(r.Status.ExpiresAt, r.Status.Granted)
-		listed.Amounts = cmp.Or(listed.Amounts, FormatAmounts(DemandOf(r)))
-		return listed
+	return newListing(s.Member.Requests, false, by, s.gapsOf("resourcerequests"), func(r *agentv1alpha1.ResourceRequest) traits {
+		return traits{string(r.Status.Phase), r.Status.ReservationName, "", r.Status.TargetClusterID}
+	}, func(r *agentv1alpha1.ResourceRequest) Listed {
+		return s.newListed(new(requestObject(r)), asReservation(r))
 	})
-	return l
 }
 
-// ListLent returns one page of the placements that this member provides, ordered by name. It is empty unless s is of a
-// member.
+// ListLent returns one page of the placements that a member provides, ordered by name.
 func ListLent(s *Snapshot, by Selection) *Listing {
-	l := &Listing{Gaps: s.gapsOf("providerinstructions")}
-	if s.Member == nil {
-		return l
-	}
-	all := s.Member.ProviderInstructions
-	l.fillPage(listable{n: len(all), metaOf: func(i int) *metav1.ObjectMeta { return &all[i].ObjectMeta }, selects: func(i int, m *metav1.ObjectMeta) bool {
-		p := &all[i]
-		return by.takesObject(m, string(p.Status.Phase), p.Spec.ReservationName, p.Spec.RequesterClusterID, "")
-	}}, by, func(i int) Listed {
-		p := &all[i]
-		o := providerObject(p)
-		listed := s.newListed(&o, nil, nil)
+	return newListing(s.Member.ProviderInstructions, false, by, s.gapsOf("providerinstructions"), func(p *agentv1alpha1.ProviderInstruction) traits {
+		return traits{string(p.Status.Phase), p.Spec.ReservationName, p.Spec.RequesterClusterID, ""}
+	}, func(p *agentv1alpha1.ProviderInstruction) Listed {
+		listed := s.newListed(new(providerObject(p)), &brokerv1alpha1.Reservation{})
 		listed.Requester, listed.Amounts = p.Spec.RequesterClusterID, FormatAmounts(p.Kept())
 		listed.Ends = s.describeEnd(p.Spec.ExpiresAt, nil)
 		if e := earningOf(p); e != nil {
@@ -117,8 +81,20 @@ func ListLent(s *Snapshot, by Selection) *Listing {
 		}
 		return listed
 	})
+}
+
+// newListing returns a page of the selected items. It makes rows only for the items on the page.
+func newListing[T metav1.Object](items []T, ordered bool, by Selection, gaps []Gap, traitsOf func(T) traits, row func(T) Listed) *Listing {
+	page, total, next := selectPage(items, ordered, by, traitsOf)
+	l := &Listing{Total: total, Next: next, Gaps: gaps}
+	for _, o := range page {
+		l.Items = append(l.Items, row(o))
+	}
 	return l
 }
+
+// traits are what a Selection compares of an object, besides its name.
+type traits struct{ phase, reservation, requester, provider string }
 
 // takesAll reports whether every object is selected.
 func (by *Selection) takesAll() bool {
@@ -126,100 +102,66 @@ func (by *Selection) takesAll() bool {
 }
 
 // takesObject reports whether an object is selected.
-func (by *Selection) takesObject(m *metav1.ObjectMeta, phase, reservation, requester, provider string) bool {
+func (by *Selection) takesObject(namespace, name string, t traits) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
-	return is(by.Namespace, m.Namespace) && is(by.Phase, cmp.Or(phase, string(brokerv1alpha1.ReservationPending))) && is(by.Requester, requester) && is(by.Provider, provider) &&
-		(by.Text == "" || strings.Contains(m.Name, by.Text) || strings.Contains(reservation, by.Text))
+	return is(by.Namespace, namespace) && is(by.Phase, cmp.Or(t.phase, string(brokerv1alpha1.ReservationPending))) && is(by.Requester, t.requester) && is(by.Provider, t.provider) &&
+		(by.Text == "" || strings.Contains(name, by.Text) || strings.Contains(t.reservation, by.Text))
 }
 
-// fillPage fills the Listing with one page of objects. It makes rows only for the objects on the page.
-func (l *Listing) fillPage(from listable, by Selection, row func(i int) Listed) {
-	var page []int
-	page, l.Total, l.Next = selectPage(from, by)
-	for _, i := range page {
-		l.Items = append(l.Items, row(i))
-	}
-}
-
-// listable are the n objects of one kind that a list can show. selects reports whether the list shows an object.
-type listable struct {
-	n       int
-	metaOf  func(i int) *metav1.ObjectMeta
-	selects func(i int, m *metav1.ObjectMeta) bool
-	// ordered is true if the objects are ordered by namespace and name.
-	ordered bool
-}
-
-// selectPage returns the indices of the objects on one page, in the order of their namespaces and names. total is how
-// many objects are selected, and next is the value of Selection.After for the next page, "" if there is none.
-func selectPage(from listable, by Selection) (page []int, total int, next string) {
-	if from.ordered && by.takesAll() && by.Most > 0 {
-		return from.pageOfAll(by)
-	}
-	type entry struct {
-		ref Ref
-		i   int
-	}
+// selectPage returns the selected items on one page, in the order of their namespaces and names. ordered is true if all
+// items have this order. total is how many items are selected, and next is the value of Selection.After for the next
+// page, "" if there is none.
+func selectPage[T metav1.Object](items []T, ordered bool, by Selection, traitsOf func(T) traits) (page []T, total int, next string) {
 	namespace, name, _ := strings.Cut(by.After, "/")
 	after := Ref{Namespace: namespace, Name: name}
-	rest := first[entry]{compare: func(a, b entry) int { return compareRefs(a.ref, b.ref) }}
-	if by.Most > 0 {
-		rest.most = by.Most + 1 // one more shows whether there is a next page
-	}
-	for i := range from.n {
-		m := from.metaOf(i)
-		if !from.selects(i, m) {
-			continue
+	if ordered && by.takesAll() && by.Most > 0 {
+		total = len(items)
+		items = items[findOrdered(items, namespace, name):]
+		if len(items) > 0 && refOf(items[0]) == after {
+			items = items[1:]
 		}
-		total++
-		ref := Ref{Namespace: m.Namespace, Name: m.Name}
-		if compareRefs(ref, after) > 0 {
-			rest.add(entry{ref, i})
+		page = items[:min(by.Most+1, len(items))]
+	} else {
+		rest := first[T]{compare: func(a, b T) int { return compareRefs(refOf(a), refOf(b)) }}
+		if by.Most > 0 {
+			rest.most = by.Most + 1 // one more shows whether there is a next page
 		}
+		for _, o := range items {
+			if !by.takesObject(o.GetNamespace(), o.GetName(), traitsOf(o)) {
+				continue
+			}
+			total++
+			if compareRefs(refOf(o), after) > 0 {
+				rest.add(o)
+			}
+		}
+		page = rest.sorted()
 	}
-	entries := rest.sorted()
-	if by.Most > 0 && len(entries) > by.Most {
-		entries = entries[:by.Most]
-		last := entries[by.Most-1].ref
-		next = last.Namespace + "/" + last.Name
-	}
-	for _, e := range entries {
-		page = append(page, e.i)
+	if by.Most > 0 && len(page) > by.Most {
+		page = page[:by.Most]
+		last := page[by.Most-1]
+		next = last.GetNamespace() + "/" + last.GetName()
 	}
 	return page, total, next
 }
 
-// pageOfAll returns what selectPage returns, for ordered objects that are all selected.
-func (from listable) pageOfAll(by Selection) (page []int, total int, next string) {
-	namespace, name, _ := strings.Cut(by.After, "/")
-	first := findOrdered(from.n, from.metaOf, namespace, name)
-	if first < from.n {
-		if m := from.metaOf(first); m.Namespace == namespace && m.Name == name {
-			first++
-		}
-	}
-	end := min(first+by.Most, from.n)
-	for i := first; i < end; i++ {
-		page = append(page, i)
-	}
-	if end < from.n {
-		last := from.metaOf(end - 1)
-		next = last.Namespace + "/" + last.Name
-	}
-	return page, from.n, next
-}
+// refOf returns the namespace and name of an object.
+func refOf[T metav1.Object](o T) Ref { return Ref{Namespace: o.GetNamespace(), Name: o.GetName()} }
 
-func (s *Snapshot) newListed(o *object, granted *brokerv1alpha1.Granted, cost *brokerv1alpha1.ReservationCost) Listed {
-	l := Listed{Ref: o.Ref, Phase: cmp.Or(o.Phase, string(brokerv1alpha1.ReservationPending)), Since: s.age(o.Created), Message: o.Message}
+// newListed describes an object. r has what is known of its demand.
+func (s *Snapshot) newListed(o *object, r *brokerv1alpha1.Reservation) Listed {
+	l := Listed{Ref: o.Ref, Phase: cmp.Or(o.Phase, string(brokerv1alpha1.ReservationPending)), Since: s.Age(o.Created), Message: o.Message}
+	l.Requester, l.Provider, l.Ends = r.Spec.RequesterID, r.Status.TargetClusterID, s.describeEnd(r.Status.ExpiresAt, r.Status.Granted)
 	for _, c := range o.Conditions {
 		if t := reasonOf(o.Ref.subject(), c.Reason); t.Level == Failure || t.Level == Warning && l.Level == Normal {
 			l.Level = t.Level
 		}
 	}
-	if granted != nil {
+	l.Amounts = FormatAmounts(corev1.ResourceList(r.Spec.RequestedResources))
+	if granted := r.Status.Granted; granted != nil {
 		l.Amounts = FormatAmounts(granted.Resources)
 	}
-	if cost != nil && cost.PerHour != "" {
+	if cost := r.Status.Cost; cost != nil && cost.PerHour != "" {
 		l.Price = cost.PerHour + " " + cost.Currency
 		if len(cost.NotPriced) > 0 {
 			l.Price += ", " + strings.Join(cost.NotPriced, " and ") + " " + notPriced

@@ -41,27 +41,25 @@ func remembered[T any](s *Snapshot, field func(*memo) *once[T], compute func() T
 	return kept.value
 }
 
-// findOrdered returns the index of the first of n objects, ordered by namespace and name, that does not come before the
-// given one. It is n if all come before.
-func findOrdered(n int, metaOf func(i int) *metav1.ObjectMeta, namespace, name string) int {
-	return sort.Search(n, func(i int) bool {
-		m := metaOf(i)
-		return cmp.Or(cmp.Compare(m.Namespace, namespace), cmp.Compare(m.Name, name)) >= 0
+// findOrdered returns the index of the first of the items, which are ordered by namespace and name, that does not come
+// before the given one.
+func findOrdered[T metav1.Object](items []T, namespace, name string) int {
+	return sort.Search(len(items), func(i int) bool {
+		return cmp.Or(cmp.Compare(items[i].GetNamespace(), namespace), cmp.Compare(items[i].GetName(), name)) >= 0
 	})
 }
 
-// indexOf returns the index of the object that r names among n objects, -1 if it is not there. ordered is true if the
-// objects are ordered by namespace and name.
-func indexOf(n int, ordered bool, metaOf func(i int) *metav1.ObjectMeta, r Ref) int {
-	first, end := 0, n
+// find returns the item that r names, nil if there is none. ordered is true if the items are ordered by namespace and
+// name.
+func find[T metav1.Object](items []T, ordered bool, r Ref) (found T) {
 	if ordered {
-		first = findOrdered(n, metaOf, r.Namespace, r.Name)
-		end = min(first+1, n)
+		first := findOrdered(items, r.Namespace, r.Name)
+		items = items[first:min(first+1, len(items))]
 	}
-	for i := first; i < end; i++ {
-		if m := metaOf(i); m.Name == r.Name && m.Namespace == r.Namespace {
-			return i
+	for _, o := range items {
+		if o.GetName() == r.Name && o.GetNamespace() == r.Namespace {
+			return o
 		}
 	}
-	return -1
+	return found
 }

@@ -1,9 +1,6 @@
 package view
 
-import (
-	"strconv"
-	"time"
-)
+import "strconv"
 
 // Problem describes an Attention in words, for display.
 type Problem struct {
@@ -48,6 +45,3 @@ func (s *Status) CountRows() []CountRow {
 
 // Has reports whether the snapshot contains an object.
 func (s *Snapshot) Has(r Ref) bool { return s.findObject(r) != nil }
-
-// Age returns how long before the snapshot a time was, for example "48m".
-func (s *Snapshot) Age(at time.Time) string { return s.age(at) }

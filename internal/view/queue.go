@@ -49,16 +49,16 @@ func NewQueue(s *Snapshot) *Queue {
 	return q
 }
 
-// place is the place of a request in the queue. i is its index among the objects of its kind. since is in nanoseconds of
-// Unix time, 0 if unknown.
+// place is the place of a request in the queue. since is in nanoseconds of Unix time, 0 if unknown. The request is a
+// Reservation, or a ResourceRequest of a member.
 type place struct {
 	position int32
 	since    int64
-	i        int
+	request  metav1.Object
 }
 
-func newPlace(queue *brokerv1alpha1.QueuePlace, i int) place {
-	p := place{i: i}
+func newPlace(request metav1.Object, queue *brokerv1alpha1.QueuePlace) place {
+	p := place{request: request}
 	if queue != nil {
 		p.position = queue.Position
 		if queue.Since != nil {
@@ -69,18 +69,18 @@ func newPlace(queue *brokerv1alpha1.QueuePlace, i int) place {
 }
 
 // comparePlaces compares two places by position, by time, and then by namespace and name.
-func (s *Snapshot) comparePlaces(a, b place) int {
+func comparePlaces(a, b place) int {
 	if c := cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.since, b.since)); c != 0 {
 		return c
 	}
-	return compareRefs(s.refOfWaiting(a.i), s.refOfWaiting(b.i))
+	return compareRefs(refOf(a.request), refOf(b.request))
 }
 
 // QueuePart returns a part of the queue. It leaves out requests before the index from, and returns no more than the
 // number most; 0 means no limit. total is how many requests wait.
 func QueuePart(s *Snapshot, from, most int) (q *Queue, total int) {
 	q = &Queue{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: "Queue"}, Items: []Waiting{}, Paused: s.isQueuePaused(), Gaps: s.gapsOf("reservations", "resourcerequests")}
-	places := first[place]{compare: s.comparePlaces}
+	places := first[place]{compare: comparePlaces}
 	if most > 0 {
 		places.most = from + most
 	}
@@ -90,7 +90,7 @@ func QueuePart(s *Snapshot, from, most int) (q *Queue, total int) {
 	}
 	for k, p := range places.sorted() {
 		if k >= from {
-			q.Items = append(q.Items, s.describeWaiting(p.i))
+			q.Items = append(q.Items, describeWaiting(p.request))
 		}
 	}
 	return q, len(waiting)
@@ -100,55 +100,46 @@ func QueuePart(s *Snapshot, from, most int) (q *Queue, total int) {
 func (s *Snapshot) findWaiting() (places []place) {
 	switch {
 	case s.Broker != nil:
-		for i, r := range s.Broker.Reservations {
+		for _, r := range s.Broker.Reservations {
 			if r.Status.Phase == brokerv1alpha1.ReservationQueued {
-				places = append(places, newPlace(r.Status.Queue, i))
+				places = append(places, newPlace(r, r.Status.Queue))
 			}
 		}
 	case s.Member != nil:
-		for i := range s.Member.Requests {
-			if r := &s.Member.Requests[i]; r.Status.Phase == agentv1alpha1.RequestQueued {
-				places = append(places, newPlace(r.Status.Queue, i))
+		for _, r := range s.Member.Requests {
+			if r.Status.Phase == agentv1alpha1.RequestQueued {
+				places = append(places, newPlace(r, r.Status.Queue))
 			}
 		}
 	}
 	return places
 }
 
-// refOfWaiting returns the object that describeWaiting describes.
-func (s *Snapshot) refOfWaiting(i int) Ref {
-	if s.Broker != nil {
-		r := s.Broker.Reservations[i]
-		return Ref{Kind: "Reservation", Namespace: r.Namespace, Name: r.Name}
+// asReservation returns a Reservation that asks for and has what a ResourceRequest does, so that views describe both in
+// the same way.
+func asReservation(r *agentv1alpha1.ResourceRequest) *brokerv1alpha1.Reservation {
+	out := &brokerv1alpha1.Reservation{ObjectMeta: r.ObjectMeta}
+	out.Spec.RequestedResources, out.Spec.Requirements = brokerv1alpha1.RequestedResources(DemandOf(r)), r.Spec.Requirements
+	out.Spec.Priority, out.Spec.Duration = r.Spec.Priority, r.Spec.Duration
+	out.Status = brokerv1alpha1.ReservationStatus{
+		ReservationName: r.Status.ReservationName, TargetClusterID: r.Status.TargetClusterID, RequestedBy: r.Status.RequestedBy,
+		Granted: r.Status.Granted, Cost: r.Status.Cost, Queue: r.Status.Queue, Candidates: r.Status.Candidates, Rejected: countRejections(r.Status.Candidates),
+		ReservedAt: r.Status.ReservedAt, ExpiresAt: r.Status.ExpiresAt, IdleSince: r.Status.IdleSince, ObservedGeneration: r.Status.ObservedGeneration,
 	}
-	r := &s.Member.Requests[i]
-	return Ref{Kind: "ResourceRequest", Namespace: r.Namespace, Name: r.Name}
+	return out
 }
 
-// describeWaiting describes the waiting request with an index among the Reservations, or among the ResourceRequests of
-// a member.
-func (s *Snapshot) describeWaiting(i int) Waiting {
-	if s.Broker != nil {
-		return waitingReservation(s.Broker.Reservations[i])
+// describeWaiting describes a waiting Reservation or ResourceRequest.
+func describeWaiting(request metav1.Object) Waiting {
+	w := Waiting{Ref: refOf(request)}
+	r, isReservation := request.(*brokerv1alpha1.Reservation)
+	w.Kind = "Reservation"
+	if !isReservation {
+		r, w.Kind = asReservation(request.(*agentv1alpha1.ResourceRequest)), "ResourceRequest"
 	}
-	return waitingRequest(&s.Member.Requests[i])
-}
-
-func waitingReservation(r *brokerv1alpha1.Reservation) Waiting {
-	w := newWaiting(reservationObject(r).Ref, r.Status.Queue, r.Status.Candidates, r.Status.Rejected)
 	w.Requester, w.Priority, w.Resources = r.Spec.RequesterID, r.Spec.Priority, corev1.ResourceList(r.Spec.RequestedResources)
-	return w
-}
-
-func waitingRequest(r *agentv1alpha1.ResourceRequest) Waiting {
-	w := newWaiting(requestObject(r).Ref, r.Status.Queue, r.Status.Candidates, countRejections(r.Status.Candidates))
-	w.Priority, w.Resources = r.Spec.Priority, DemandOf(r)
-	return w
-}
-
-func newWaiting(ref Ref, place *brokerv1alpha1.QueuePlace, candidates []brokerv1alpha1.Candidate, rejected map[string]int32) Waiting {
-	w := Waiting{Ref: ref, Blocker: mainBlocker(rejected)}
-	if place != nil {
+	w.Blocker = mainBlocker(r.Status.Rejected)
+	if place := r.Status.Queue; place != nil {
 		w.Position, w.Reason = place.Position, place.Reason
 		if place.Since != nil {
 			w.Since = *place.Since
@@ -157,7 +148,7 @@ func newWaiting(ref Ref, place *brokerv1alpha1.QueuePlace, candidates []brokerv1
 			w.Until = *place.Until
 		}
 	}
-	for _, c := range candidates {
+	for _, c := range r.Status.Candidates {
 		if c.Reason == w.Blocker && c.Message != "" {
 			w.BlockerDetail = c.ClusterID + " " + c.Message
 			break
@@ -235,7 +226,7 @@ func (q *Queue) Table(s *Snapshot) Table {
 		}
 		t.Rows = append(t.Rows, Row{Ref: w.Ref, Cells: []string{
 			strconv.Itoa(int(w.Position)), w.Namespace, w.Name, cmp.Or(w.Requester, "-"), fmt.Sprint(w.Priority), FormatAmounts(w.Resources),
-			s.age(w.Since.Time), fails, cmp.Or(w.Blocker, w.Reason, "-"), cmp.Or(w.BlockerDetail, "-"),
+			s.Age(w.Since.Time), fails, cmp.Or(w.Blocker, w.Reason, "-"), cmp.Or(w.BlockerDetail, "-"),
 		}})
 	}
 	return t

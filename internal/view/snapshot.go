@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -35,7 +36,7 @@ type Snapshot struct {
 	// Events and Pods are filled only by commands that need them. The commands why and bundle fill Events, and the
 	// command why fills Pods.
 	Events []corev1.Event
-	Pods   []corev1.Pod
+	Pods   []*corev1.Pod
 	// Gaps say which objects could not be read.
 	Gaps []Gap
 
@@ -43,8 +44,7 @@ type Snapshot struct {
 	memo *memo
 }
 
-// BrokerObjects are the objects of a broker's cluster. The lists of clusters and reservations can be long, so they contain
-// pointers. Config is nil if there is no BrokerConfig.
+// BrokerObjects are the objects of a broker's cluster. Config is nil if there is no BrokerConfig.
 type BrokerObjects struct {
 	Clusters     []*brokerv1alpha1.ClusterAdvertisement
 	Reservations []*brokerv1alpha1.Reservation
@@ -55,30 +55,66 @@ type BrokerObjects struct {
 
 // FindCluster returns the ClusterAdvertisement that r names, nil if it is not in the snapshot.
 func (b *BrokerObjects) FindCluster(r Ref) *brokerv1alpha1.ClusterAdvertisement {
-	i := indexOf(len(b.Clusters), b.Ordered, func(i int) *metav1.ObjectMeta { return &b.Clusters[i].ObjectMeta }, r)
-	if i < 0 {
-		return nil
-	}
-	return b.Clusters[i]
+	return find(b.Clusters, b.Ordered, r)
 }
 
 // FindReservation returns the Reservation that r names, nil if it is not in the snapshot.
 func (b *BrokerObjects) FindReservation(r Ref) *brokerv1alpha1.Reservation {
-	i := indexOf(len(b.Reservations), b.Ordered, func(i int) *metav1.ObjectMeta { return &b.Reservations[i].ObjectMeta }, r)
-	if i < 0 {
-		return nil
-	}
-	return b.Reservations[i]
+	return find(b.Reservations, b.Ordered, r)
 }
 
 // MemberObjects are the objects of a member cluster. Nodes contains only virtual nodes.
 type MemberObjects struct {
-	Requests             []agentv1alpha1.ResourceRequest
-	ConsumerInstructions []agentv1alpha1.ReservationInstruction
-	ProviderInstructions []agentv1alpha1.ProviderInstruction
-	Advertisements       []agentv1alpha1.Advertisement
-	Policies             []agentv1alpha1.LendingPolicy
-	Nodes                []corev1.Node
+	Requests             []*agentv1alpha1.ResourceRequest
+	ConsumerInstructions []*agentv1alpha1.ReservationInstruction
+	ProviderInstructions []*agentv1alpha1.ProviderInstruction
+	Advertisements       []*agentv1alpha1.Advertisement
+	Policies             []*agentv1alpha1.LendingPolicy
+	Nodes                []*corev1.Node
+}
+
+// FindRequest returns the ResourceRequest that r names, nil if it is not in the snapshot.
+func (m *MemberObjects) FindRequest(r Ref) *agentv1alpha1.ResourceRequest {
+	return find(m.Requests, false, r)
+}
+
+// FindProvided returns the ProviderInstruction that r names, nil if it is not in the snapshot.
+func (m *MemberObjects) FindProvided(r Ref) *agentv1alpha1.ProviderInstruction {
+	return find(m.ProviderInstructions, false, r)
+}
+
+// Add adds the objects in a list to the snapshot. It leaves out nodes that are no virtual nodes.
+func (s *Snapshot) Add(list runtime.Object) {
+	switch l := list.(type) {
+	case *brokerv1alpha1.ClusterAdvertisementList:
+		s.Broker.Clusters = appendPointers(s.Broker.Clusters, l.Items)
+	case *brokerv1alpha1.ReservationList:
+		s.Broker.Reservations = appendPointers(s.Broker.Reservations, l.Items)
+	case *brokerv1alpha1.BrokerConfigList:
+		if len(l.Items) > 0 {
+			s.Broker.Config = &l.Items[0]
+		}
+	case *agentv1alpha1.ResourceRequestList:
+		s.Member.Requests = appendPointers(s.Member.Requests, l.Items)
+	case *agentv1alpha1.ReservationInstructionList:
+		s.Member.ConsumerInstructions = appendPointers(s.Member.ConsumerInstructions, l.Items)
+	case *agentv1alpha1.ProviderInstructionList:
+		s.Member.ProviderInstructions = appendPointers(s.Member.ProviderInstructions, l.Items)
+	case *agentv1alpha1.AdvertisementList:
+		s.Member.Advertisements = appendPointers(s.Member.Advertisements, l.Items)
+	case *agentv1alpha1.LendingPolicyList:
+		s.Member.Policies = appendPointers(s.Member.Policies, l.Items)
+	case *corev1.NodeList:
+		isReal := func(n corev1.Node) bool { return n.Labels[agentv1alpha1.ReservationLabel] == "" }
+		s.Member.Nodes = appendPointers(s.Member.Nodes, slices.DeleteFunc(l.Items, isReal))
+	}
+}
+
+func appendPointers[T any](to []*T, items []T) []*T {
+	for i := range items {
+		to = append(to, &items[i])
+	}
+	return to
 }
 
 // GapKind says why objects are missing from a snapshot.
@@ -113,61 +149,77 @@ type Ref struct {
 	Name      string `json:"name"`
 }
 
-// kinds lists the kinds of objects with their API groups, the names that users may type, and their subjects in
-// the table of terms.
-var kinds = []struct {
-	kind, group, short, plural string
+// Kind is a kind of objects with the names that users may type, and its subject in the table of terms.
+type Kind struct {
+	Kind, Group, short, Plural string
 	subject                    Subject
-}{
-	{"ResourceRequest", agentv1alpha1.GroupVersion.Group, "rreq", "resourcerequests", OfRequest},
-	{"Quote", agentv1alpha1.GroupVersion.Group, "quo", "quotes", OfQuote},
-	{"ReservationInstruction", agentv1alpha1.GroupVersion.Group, "rinst", "reservationinstructions", OfInstruction},
-	{"ProviderInstruction", agentv1alpha1.GroupVersion.Group, "pinst", "providerinstructions", OfInstruction},
-	{"Advertisement", agentv1alpha1.GroupVersion.Group, "adv", "advertisements", OfAdvertisement},
-	{"LendingPolicy", agentv1alpha1.GroupVersion.Group, "lendingpolicy", "lendingpolicies", OfLendingPolicy},
-	{"Reservation", brokerv1alpha1.GroupVersion.Group, "rsv", "reservations", OfReservation},
-	{"ClusterAdvertisement", brokerv1alpha1.GroupVersion.Group, "cadv", "clusteradvertisements", OfCluster},
-	{"BrokerConfig", brokerv1alpha1.GroupVersion.Group, "bcfg", "brokerconfigs", OfConfig},
-	{"Node", "", "node", "nodes", ""},
-	{"Pod", "", "pod", "pods", ""},
+	// Object and List are empty objects, nil for kinds of which no list is read.
+	Object interface {
+		metav1.Object
+		runtime.Object
+	}
+	List interface {
+		metav1.ListInterface
+		runtime.Object
+	}
+}
+
+// IsNamespaced reports whether objects of the kind are in namespaces.
+func (k *Kind) IsNamespaced() bool {
+	return !slices.Contains([]string{"BrokerConfig", "LendingPolicy", "Node"}, k.Kind)
+}
+
+var ofBroker, ofAgent = brokerv1alpha1.GroupVersion.Group, agentv1alpha1.GroupVersion.Group
+
+var kinds = []Kind{
+	{"ClusterAdvertisement", ofBroker, "cadv", "clusteradvertisements", OfCluster, &brokerv1alpha1.ClusterAdvertisement{}, &brokerv1alpha1.ClusterAdvertisementList{}},
+	{"Reservation", ofBroker, "rsv", "reservations", OfReservation, &brokerv1alpha1.Reservation{}, &brokerv1alpha1.ReservationList{}},
+	{"BrokerConfig", ofBroker, "bcfg", "brokerconfigs", OfConfig, &brokerv1alpha1.BrokerConfig{}, &brokerv1alpha1.BrokerConfigList{}},
+	{"ResourceRequest", ofAgent, "rreq", "resourcerequests", OfRequest, &agentv1alpha1.ResourceRequest{}, &agentv1alpha1.ResourceRequestList{}},
+	{"ReservationInstruction", ofAgent, "rinst", "reservationinstructions", OfInstruction, &agentv1alpha1.ReservationInstruction{}, &agentv1alpha1.ReservationInstructionList{}},
+	{"ProviderInstruction", ofAgent, "pinst", "providerinstructions", OfInstruction, &agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.ProviderInstructionList{}},
+	{"Advertisement", ofAgent, "adv", "advertisements", OfAdvertisement, &agentv1alpha1.Advertisement{}, &agentv1alpha1.AdvertisementList{}},
+	{"LendingPolicy", ofAgent, "lendingpolicy", "lendingpolicies", OfLendingPolicy, &agentv1alpha1.LendingPolicy{}, &agentv1alpha1.LendingPolicyList{}},
+	{"Node", "", "node", "nodes", "", &corev1.Node{}, &corev1.NodeList{}},
+	{"Quote", ofAgent, "quo", "quotes", OfQuote, nil, nil},
+	{"Pod", "", "pod", "pods", "", nil, nil},
+}
+
+// KindsOf returns the kinds of which Snapshot.Add takes lists, in a broker's cluster, a member, or both.
+func KindsOf(broker, member bool) (out []Kind) {
+	for _, k := range kinds {
+		if isBroker := k.Group == ofBroker; k.List != nil && (isBroker && broker || !isBroker && member) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// kindOf returns the entry of a kind. For other kinds it has no names.
+func kindOf(kind string) *Kind {
+	for i := range kinds {
+		if kinds[i].Kind == kind {
+			return &kinds[i]
+		}
+	}
+	return &Kind{short: kind}
 }
 
 // Group returns the API group of the object's kind. It is "" for the core group.
-func (r Ref) Group() string {
-	for _, k := range kinds {
-		if k.kind == r.Kind {
-			return k.group
-		}
-	}
-	return ""
-}
+func (r Ref) Group() string { return kindOf(r.Kind).Group }
 
 // Short returns the object in the form that commands accept, for example "rreq/my-request". A kind without a short name
 // is written in full.
-func (r Ref) Short() string {
-	for _, k := range kinds {
-		if k.kind == r.Kind {
-			return k.short + "/" + r.Name
-		}
-	}
-	return r.Kind + "/" + r.Name
-}
+func (r Ref) Short() string { return kindOf(r.Kind).short + "/" + r.Name }
 
 // subject returns the Subject of the object's conditions in the table of terms; "" if its kind has none.
-func (r Ref) subject() Subject {
-	for _, k := range kinds {
-		if k.kind == r.Kind {
-			return k.subject
-		}
-	}
-	return ""
-}
+func (r Ref) subject() Subject { return kindOf(r.Kind).subject }
 
 // KindNamed returns the kind with the given name, plural or short name, ignoring case; "" if there is none.
 func KindNamed(name string) string {
 	for _, k := range kinds {
-		if strings.EqualFold(name, k.kind) || strings.EqualFold(name, k.short) || strings.EqualFold(name, k.plural) {
-			return k.kind
+		if strings.EqualFold(name, k.Kind) || strings.EqualFold(name, k.short) || strings.EqualFold(name, k.Plural) {
+			return k.Kind
 		}
 	}
 	return ""
@@ -295,34 +347,19 @@ func (b *BrokerObjects) visitEach(visit func(*object) bool) bool {
 // visitEach calls visit for each object until visit returns false. It reports whether visit always returned true.
 func (m *MemberObjects) visitEach(visit func(*object) bool) bool {
 	return m == nil ||
-		visitValues(m.Requests, requestObject, visit) && visitValues(m.ConsumerInstructions, consumerObject, visit) &&
-			visitValues(m.ProviderInstructions, providerObject, visit) && visitValues(m.Advertisements, advertisementObject, visit) &&
-			visitValues(m.Policies, policyObject, visit)
+		visitPointers(m.Requests, requestObject, visit) && visitPointers(m.ConsumerInstructions, consumerObject, visit) &&
+			visitPointers(m.ProviderInstructions, providerObject, visit) && visitPointers(m.Advertisements, advertisementObject, visit) &&
+			visitPointers(m.Policies, policyObject, visit)
 }
 
 func (b *BrokerObjects) visitConfig(visit func(*object) bool) bool {
-	if b.Config == nil {
-		return true
-	}
-	o := configObject(b.Config)
-	return visit(&o)
+	return b.Config == nil || visit(new(configObject(b.Config)))
 }
 
 func visitPointers[T any](items []*T, objectOf func(*T) object, visit func(*object) bool) bool {
 	var o object
 	for _, item := range items {
 		o = objectOf(item)
-		if !visit(&o) {
-			return false
-		}
-	}
-	return true
-}
-
-func visitValues[T any](items []T, objectOf func(*T) object, visit func(*object) bool) bool {
-	var o object
-	for i := range items {
-		o = objectOf(&items[i])
 		if !visit(&o) {
 			return false
 		}
@@ -345,8 +382,8 @@ func (s *Snapshot) whyCommand(r Ref) string {
 	return s.commandLine("why", r.Short(), namespace)
 }
 
-// age returns how long ago a time was, for example "48m", or "-" if the time is not known.
-func (s *Snapshot) age(since time.Time) string {
+// Age returns how long ago a time was, for example "48m", or "-" if the time is not known.
+func (s *Snapshot) Age(since time.Time) string {
 	if since.IsZero() || since.Unix() <= 0 {
 		return "-"
 	}
@@ -358,5 +395,5 @@ func (s *Snapshot) fromNow(at time.Time) string {
 	if left := at.Sub(s.At); left > 0 {
 		return "in " + duration.HumanDuration(left)
 	}
-	return s.age(at) + " ago"
+	return s.Age(at) + " ago"
 }

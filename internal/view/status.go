@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,12 +113,12 @@ type market struct {
 // clusters. The sums are in the order of compareShares.
 func marketOf(clusters []*brokerv1alpha1.ClusterAdvertisement) market {
 	lending, sums := &Lending{Known: len(clusters)}, map[corev1.ResourceName]Share{}
-	for i := range clusters {
-		if clusters[i].Status.Phase != brokerv1alpha1.ClusterAdvertisementActive {
+	for _, c := range clusters {
+		if c.Status.Phase != brokerv1alpha1.ClusterAdvertisementActive {
 			continue
 		}
 		lending.Active++
-		for _, part := range sharesOf(&clusters[i].Spec.Resources) {
+		for _, part := range sharesOf(&c.Spec.Resources) {
 			sum := sums[part.Resource]
 			sum.Resource = part.Resource
 			sum.Allocatable += part.Allocatable
@@ -167,17 +168,17 @@ func (s *Snapshot) countObjects() (counts []Count) {
 	}
 	if b := s.Broker; b != nil {
 		counts = append(counts,
-			countPhases("Reservation", b.Reservations, func(r **brokerv1alpha1.Reservation) string { return string((*r).Status.Phase) }),
-			countPhases("ClusterAdvertisement", b.Clusters, func(c **brokerv1alpha1.ClusterAdvertisement) string { return (*c).Status.Phase }))
+			countPhases("Reservation", b.Reservations, func(r *brokerv1alpha1.Reservation) string { return string(r.Status.Phase) }),
+			countPhases("ClusterAdvertisement", b.Clusters, func(c *brokerv1alpha1.ClusterAdvertisement) string { return c.Status.Phase }))
 	}
 	return counts
 }
 
 // countPhases counts objects by phase. An object without a phase counts as pending.
-func countPhases[T any](kind string, items []T, phaseOf func(*T) string) Count {
+func countPhases[T any](kind string, items []T, phaseOf func(T) string) Count {
 	c := Count{Kind: kind, Total: len(items), Phases: map[string]int{}}
-	for i := range items {
-		c.Phases[cmp.Or(phaseOf(&items[i]), string(brokerv1alpha1.ReservationPending))]++
+	for _, item := range items {
+		c.Phases[cmp.Or(phaseOf(item), string(brokerv1alpha1.ReservationPending))]++
 	}
 	return c
 }
@@ -193,12 +194,8 @@ func (c *Count) describe() string {
 	names := slices.SortedFunc(maps.Keys(c.Phases), func(a, b string) int {
 		return cmp.Or(cmp.Compare(slices.Index(phaseOrder, a), slices.Index(phaseOrder, b)), cmp.Compare(a, b))
 	})
-	text := ""
-	for _, name := range names {
-		if text != "" {
-			text += ", "
-		}
-		text += fmt.Sprintf("%d %s", c.Phases[name], name)
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d %s", c.Phases[name], name)
 	}
-	return cmp.Or(text, "none")
+	return cmp.Or(strings.Join(names, ", "), "none")
 }

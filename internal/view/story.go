@@ -127,10 +127,10 @@ func Related(snapshots []*Snapshot, subject Ref) [][]Ref {
 		if s.Member == nil {
 			continue
 		}
-		for j := range s.Member.Nodes {
-			node := Ref{Kind: "Node", Name: s.Member.Nodes[j].Name}
-			if s.Member.Nodes[j].Labels[agentv1alpha1.ReservationLabel] == reservation && node != subject {
-				out[i] = append(out[i], node)
+		for _, node := range s.Member.Nodes {
+			r := Ref{Kind: "Node", Name: node.Name}
+			if node.Labels[agentv1alpha1.ReservationLabel] == reservation && r != subject {
+				out[i] = append(out[i], r)
 			}
 		}
 	}
@@ -155,17 +155,12 @@ func (s *Snapshot) objectsOf(reservation string) iter.Seq[Ref] {
 func (s *Snapshot) reservationOfRef(r Ref) string {
 	switch r.Kind {
 	case "Node":
-		if s.Member == nil {
-			return ""
-		}
-		for i := range s.Member.Nodes {
-			if s.Member.Nodes[i].Name == r.Name {
-				return s.Member.Nodes[i].Labels[agentv1alpha1.ReservationLabel]
-			}
+		if node := s.findNode(r.Name); node != nil {
+			return node.Labels[agentv1alpha1.ReservationLabel]
 		}
 	case "Pod":
 		if pod := s.findPod(r); pod != nil {
-			if node := s.nodeOfPod(pod); node != nil {
+			if node := s.findNode(pod.Spec.NodeName); node != nil {
 				return node.Labels[agentv1alpha1.ReservationLabel]
 			}
 			if request := s.requestOfPod(pod); request != nil {
@@ -181,14 +176,7 @@ func (s *Snapshot) reservationOfRef(r Ref) string {
 	return ""
 }
 
-func (s *Snapshot) findPod(r Ref) *corev1.Pod {
-	for i := range s.Pods {
-		if s.Pods[i].Name == r.Name && s.Pods[i].Namespace == r.Namespace {
-			return &s.Pods[i]
-		}
-	}
-	return nil
-}
+func (s *Snapshot) findPod(r Ref) *corev1.Pod { return find(s.Pods, false, r) }
 
 // findObject returns an object of this product, or nil if it is not in the snapshot. In a broker's cluster, it looks
 // only at objects of the same kind, because there can be many of the others.
@@ -206,12 +194,9 @@ func (s *Snapshot) findObject(r Ref) (found *object) {
 			}
 			return found
 		case "BrokerConfig":
-			b.visitConfig(func(o *object) bool {
-				if o.Ref == r {
-					found = o
-				}
-				return true
-			})
+			if b.Config != nil && b.Config.Name == r.Name && r.Namespace == "" {
+				found = new(configObject(b.Config))
+			}
 			return found
 		}
 	}
@@ -261,15 +246,21 @@ func (st *Story) introduceSubject(s *Snapshot, r Ref) {
 	}
 	switch r.Kind {
 	case "ResourceRequest":
-		if i := indexOf(len(s.Member.Requests), false, func(i int) *metav1.ObjectMeta { return &s.Member.Requests[i].ObjectMeta }, r); i >= 0 {
-			st.Facts = s.requestFacts(&s.Member.Requests[i])
+		if q := s.Member.FindRequest(r); q != nil {
+			st.Facts = s.demandFacts(asReservation(q), q.Status.NodeName, "agent")
 		}
 	case "Reservation":
 		if q := s.Broker.FindReservation(r); q != nil {
-			st.Facts = s.reservationFacts(q)
+			st.Facts = s.demandFacts(q, "", "broker")
 		}
-	case "ReservationInstruction", "ProviderInstruction":
-		st.Facts = s.instructionFacts(r)
+	case "ReservationInstruction":
+		if q := find(s.Member.ConsumerInstructions, false, r); q != nil {
+			st.Facts = consumerFacts(q)
+		}
+	case "ProviderInstruction":
+		if q := s.Member.FindProvided(r); q != nil {
+			st.Facts = s.providerFacts(q)
+		}
 	case "ClusterAdvertisement":
 		if c := s.Broker.FindCluster(r); c != nil {
 			st.Facts = s.clusterFacts(c)
@@ -283,17 +274,26 @@ func (st *Story) introduceSubject(s *Snapshot, r Ref) {
 
 // tellConditions adds the conditions of a related object to the story.
 func (st *Story) tellConditions(s *Snapshot, r Ref) {
+	add := func(level Level, of, status, reason string, since metav1.Time, message string) {
+		st.Conditions = append(st.Conditions, ConditionRow{
+			Context: s.Context, Object: r, Type: of, Status: status, Reason: reason, Level: level, Since: since, Message: message,
+		})
+	}
 	switch r.Kind {
 	case "Node":
-		for i := range s.Member.Nodes {
-			if node := &s.Member.Nodes[i]; node.Name == r.Name {
-				st.Conditions = append(st.Conditions, nodeCondition(s, node)...)
+		for _, c := range s.findNode(r.Name).Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				add(levelUnless(c.Status == corev1.ConditionTrue, Failure), string(c.Type), string(c.Status), c.Reason, c.LastTransitionTime, c.Message)
 			}
 		}
 		return
 	case "Pod":
-		if pod := s.findPod(r); pod != nil {
-			st.Conditions = append(st.Conditions, podConditions(s, pod)...)
+		pod := s.findPod(r)
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled || c.Type == corev1.PodReady {
+				level := levelUnless(c.Status != corev1.ConditionFalse || pod.Status.Phase == corev1.PodSucceeded, Warning)
+				add(level, string(c.Type), string(c.Status), c.Reason, c.LastTransitionTime, c.Message)
+			}
 		}
 		return
 	}
@@ -303,52 +303,22 @@ func (st *Story) tellConditions(s *Snapshot, r Ref) {
 	}
 	levels := map[string]Level{}
 	findObjectProblems(o, func(f finding) {
-		if s.isDue(&f) {
+		if s.At.Sub(f.since) >= f.term.After {
 			levels[f.term.Word] = f.level
 		}
 	})
 	for i := range o.Conditions {
 		c := &o.Conditions[i]
-		st.Conditions = append(st.Conditions, ConditionRow{
-			Context: s.Context, Object: r, Type: c.Type, Status: string(c.Status), Reason: c.Reason, Level: levels[c.Reason],
-			Since: metav1.NewTime(conditionSince(o, c)), Message: c.Message,
-		})
+		add(levels[c.Reason], c.Type, string(c.Status), c.Reason, metav1.NewTime(conditionSince(o, c)), c.Message)
 		st.explainCondition(s, o, c, levels[c.Reason])
 	}
 }
 
-func nodeCondition(s *Snapshot, node *corev1.Node) (rows []ConditionRow) {
-	for _, c := range node.Status.Conditions {
-		if c.Type != corev1.NodeReady {
-			continue
-		}
-		row := ConditionRow{
-			Context: s.Context, Object: Ref{Kind: "Node", Name: node.Name}, Type: string(c.Type), Status: string(c.Status),
-			Reason: c.Reason, Since: c.LastTransitionTime, Message: c.Message,
-		}
-		if c.Status != corev1.ConditionTrue {
-			row.Level = Failure
-		}
-		rows = append(rows, row)
+func levelUnless(good bool, level Level) Level {
+	if good {
+		return Normal
 	}
-	return rows
-}
-
-func podConditions(s *Snapshot, pod *corev1.Pod) (rows []ConditionRow) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type != corev1.PodScheduled && c.Type != corev1.PodReady {
-			continue
-		}
-		row := ConditionRow{
-			Context: s.Context, Object: Ref{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, Type: string(c.Type), Status: string(c.Status),
-			Reason: c.Reason, Since: c.LastTransitionTime, Message: c.Message,
-		}
-		if c.Status == corev1.ConditionFalse && pod.Status.Phase != corev1.PodSucceeded {
-			row.Level = Warning
-		}
-		rows = append(rows, row)
-	}
-	return rows
+	return level
 }
 
 // tellDecision adds candidates and placements to the story. Those of a Reservation replace those of a
@@ -356,10 +326,8 @@ func podConditions(s *Snapshot, pod *corev1.Pod) (rows []ConditionRow) {
 func (st *Story) tellDecision(s *Snapshot, r Ref) {
 	switch r.Kind {
 	case "ResourceRequest":
-		for i := range s.Member.Requests {
-			if q := &s.Member.Requests[i]; q.Name == r.Name && q.Namespace == r.Namespace && len(st.Candidates) == 0 {
-				st.Candidates = candidateRows(q.Status.Candidates)
-			}
+		if q := s.Member.FindRequest(r); q != nil && len(st.Candidates) == 0 {
+			st.Candidates = candidateRows(q.Status.Candidates)
 		}
 	case "Reservation":
 		q := s.Broker.FindReservation(r)

@@ -17,7 +17,7 @@ import (
 
 func TestNamesAreFound(t *testing.T) {
 	twice := member()
-	elsewhere := agentv1alpha1.ResourceRequest{ObjectMeta: named("other", "my-request")}
+	elsewhere := &agentv1alpha1.ResourceRequest{ObjectMeta: named("other", "my-request")}
 	twice.Member.Requests = append(twice.Member.Requests, elsewhere)
 	same := member()
 	same.Pods[0].Name = "my-request"
@@ -90,7 +90,7 @@ func providerSide() *Snapshot {
 		condition("Granted", "True", "Granted", 30*time.Minute, ""),
 		condition("WithinGrant", "False", "ExceedsGrant", time.Minute, "2 cores more than granted"),
 	}
-	return &Snapshot{Context: "paris", At: noon, Member: &MemberObjects{ProviderInstructions: []agentv1alpha1.ProviderInstruction{p}}}
+	return &Snapshot{Context: "paris", At: noon, Member: &MemberObjects{ProviderInstructions: []*agentv1alpha1.ProviderInstruction{&p}}}
 }
 
 func TestStoriesAreComplete(t *testing.T) {

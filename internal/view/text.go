@@ -129,7 +129,7 @@ func (s *Snapshot) describeAffected(a *Attention) string {
 		o := &a.Objects[i]
 		facts := []string{}
 		if !o.Since.IsZero() {
-			facts = append(facts, "for "+s.age(o.Since.Time))
+			facts = append(facts, "for "+s.Age(o.Since.Time))
 		}
 		if o.Detail != "" {
 			facts = append(facts, o.Detail)
@@ -389,7 +389,7 @@ func (p *page) writeConditions(st *Story, s *Snapshot) {
 		if c.Level != Normal {
 			mark = levelSign(c.Level)
 		}
-		rows = append(rows, []string{object, c.Type, c.Status, c.Reason, mark, s.age(c.Since.Time), c.Message})
+		rows = append(rows, []string{object, c.Type, c.Status, c.Reason, mark, s.Age(c.Since.Time), c.Message})
 	}
 	p.writeTable([]string{"OBJECT", "CONDITION", "STATUS", "REASON", "", "SINCE", "MESSAGE"}, rows)
 }
@@ -421,7 +421,7 @@ func (p *page) writeEvents(st *Story, s *Snapshot) {
 	p.writeHeading("EVENTS")
 	var rows [][]string
 	for _, e := range st.Events {
-		rows = append(rows, []string{s.age(e.At.Time) + " ago", e.Type, e.Reason, e.Object.Short(), e.Message})
+		rows = append(rows, []string{s.Age(e.At.Time) + " ago", e.Type, e.Reason, e.Object.Short(), e.Message})
 	}
 	p.writeTable(nil, rows)
 }

@@ -76,13 +76,11 @@ func NewTopClusters(s *Snapshot) *Top {
 // selected, and next is the value of Selection.After for the next page, "" if there is none.
 func TopClusters(s *Snapshot, by Selection) (top *Top, total int, next string) {
 	top = newTop(ByClusters, s.gapsOf("clusteradvertisements"))
-	clusters := s.Broker.Clusters
-	page, total, next := selectPage(listable{n: len(clusters), ordered: s.Broker.Ordered, metaOf: func(i int) *metav1.ObjectMeta { return &clusters[i].ObjectMeta }, selects: func(i int, m *metav1.ObjectMeta) bool {
-		return by.takesObject(m, clusters[i].Status.Phase, "", "", clusters[i].Spec.ClusterID)
-	}}, by)
+	page, total, next := selectPage(s.Broker.Clusters, s.Broker.Ordered, by, func(c *brokerv1alpha1.ClusterAdvertisement) traits {
+		return traits{phase: c.Status.Phase, provider: c.Spec.ClusterID}
+	})
 	idle := remembered(s, func(m *memo) *once[map[string]quantity.Amounts] { return &m.idle }, s.sumIdle)
-	for _, i := range page {
-		c := clusters[i]
+	for _, c := range page {
 		use := Use{Ref: clusterObject(c).Ref, Phase: c.Status.Phase, Count: int(c.Status.Reservations)}
 		for _, share := range sharesOf(&c.Spec.Resources) {
 			use.Shares = append(use.Shares, Load{Resource: share.Resource, Total: share.Allocatable, Own: share.Own, Reserved: share.Reserved, Idle: idle[c.Spec.ClusterID][share.Resource], Free: share.Free})
@@ -203,16 +201,14 @@ type Usage struct {
 // NewTopPlacements returns a Top with one item for each placement of a member.
 func NewTopPlacements(s *Snapshot, u Usage) *Top {
 	top := newTop(ByPlacements, s.gapsOf("reservationinstructions", "providerinstructions", "pods"))
-	for i := range s.Member.ConsumerInstructions {
-		q := &s.Member.ConsumerInstructions[i]
+	for _, q := range s.Member.ConsumerInstructions {
 		name := brokerv1alpha1.PlacementName(q.Spec.ReservationName, q.Spec.Placement)
 		used, known := u.Consumed[name]
 		top.Items = append(top.Items, Use{
 			Ref: consumerObject(q).Ref, Role: "consumer", Peer: q.Spec.TargetClusterID, Phase: string(q.Status.Phase), Shares: loadsOf(q.Spec.Resources, used, known),
 		})
 	}
-	for i := range s.Member.ProviderInstructions {
-		q := &s.Member.ProviderInstructions[i]
+	for _, q := range s.Member.ProviderInstructions {
 		name := brokerv1alpha1.PlacementName(q.Spec.ReservationName, q.Spec.Placement)
 		used, known := u.Provided[name]
 		top.Items = append(top.Items, Use{

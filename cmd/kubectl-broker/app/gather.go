@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -47,28 +46,20 @@ func (c *connection) gatherObjects(ctx context.Context, namespace string, at tim
 	g := &gatherer{connection: c, snapshot: &view.Snapshot{Context: c.context, Flags: c.flags, At: at}}
 	g.group, ctx = errgroup.WithContext(ctx)
 	if c.broker {
-		b := &view.BrokerObjects{}
-		g.snapshot.Broker = b
-		listKind(ctx, g, kindIn{"clusteradvertisements", namespace}, &brokerv1alpha1.ClusterAdvertisementList{}, func(l *brokerv1alpha1.ClusterAdvertisementList) {
-			b.Clusters = append(b.Clusters, pointersTo(l.Items)...)
-		})
-		if depth == summary {
-			g.readInBackground(ctx, "reservations", namespace, func(ctx context.Context, namespace string) error {
-				return g.readSummary(ctx, namespace, b)
-			})
-		} else {
-			listKind(ctx, g, kindIn{"reservations", namespace}, &brokerv1alpha1.ReservationList{}, func(l *brokerv1alpha1.ReservationList) {
-				b.Reservations = append(b.Reservations, pointersTo(l.Items)...)
-			})
-		}
-		listKind(ctx, g, kindIn{"brokerconfigs", clusterScoped}, &brokerv1alpha1.BrokerConfigList{}, func(l *brokerv1alpha1.BrokerConfigList) {
-			if len(l.Items) > 0 {
-				b.Config = &l.Items[0]
-			}
-		})
+		g.snapshot.Broker = &view.BrokerObjects{}
 	}
 	if c.member {
-		g.gatherMember(ctx, namespace)
+		g.snapshot.Member = &view.MemberObjects{}
+	}
+	for _, k := range view.KindsOf(c.broker, c.member) {
+		in, read := namespace, func(ctx context.Context, in string) error { return g.listPages(ctx, in, &k) }
+		switch {
+		case !k.IsNamespaced():
+			in = clusterScoped
+		case k.Kind == "Reservation" && depth == summary:
+			read = g.readSummary
+		}
+		g.readInBackground(ctx, k.Plural, in, read)
 	}
 	if err := g.group.Wait(); err != nil {
 		return nil, err
@@ -77,50 +68,8 @@ func (c *connection) gatherObjects(ctx context.Context, namespace string, at tim
 	return g.snapshot, nil
 }
 
-// pointersTo returns pointers to the items of a list.
-func pointersTo[T any](items []T) []*T {
-	out := make([]*T, len(items))
-	for i := range items {
-		out[i] = &items[i]
-	}
-	return out
-}
-
-func (g *gatherer) gatherMember(ctx context.Context, namespace string) {
-	m := &view.MemberObjects{}
-	g.snapshot.Member = m
-	listKind(ctx, g, kindIn{"resourcerequests", namespace}, &agentv1alpha1.ResourceRequestList{}, func(l *agentv1alpha1.ResourceRequestList) {
-		m.Requests = append(m.Requests, l.Items...)
-	})
-	listKind(ctx, g, kindIn{"reservationinstructions", namespace}, &agentv1alpha1.ReservationInstructionList{}, func(l *agentv1alpha1.ReservationInstructionList) {
-		m.ConsumerInstructions = append(m.ConsumerInstructions, l.Items...)
-	})
-	listKind(ctx, g, kindIn{"providerinstructions", namespace}, &agentv1alpha1.ProviderInstructionList{}, func(l *agentv1alpha1.ProviderInstructionList) {
-		m.ProviderInstructions = append(m.ProviderInstructions, l.Items...)
-	})
-	listKind(ctx, g, kindIn{"advertisements", namespace}, &agentv1alpha1.AdvertisementList{}, func(l *agentv1alpha1.AdvertisementList) {
-		m.Advertisements = append(m.Advertisements, l.Items...)
-	})
-	listKind(ctx, g, kindIn{"lendingpolicies", clusterScoped}, &agentv1alpha1.LendingPolicyList{}, func(l *agentv1alpha1.LendingPolicyList) {
-		m.Policies = append(m.Policies, l.Items...)
-	})
-	listKind(ctx, g, kindIn{"nodes", clusterScoped}, &corev1.NodeList{}, func(l *corev1.NodeList) {
-		m.Nodes = append(m.Nodes, l.Items...)
-	}, client.HasLabels{agentv1alpha1.ReservationLabel})
-}
-
 // clusterScoped takes the place of the namespace for kinds without namespaces.
 const clusterScoped = "/"
-
-// kindIn names a resource by its plural, and the namespace to read: "" for all namespaces, or clusterScoped.
-type kindIn struct{ resource, namespace string }
-
-// listKind reads all objects of a kind in the background and passes them to take, one page at a time.
-func listKind[L client.ObjectList](ctx context.Context, g *gatherer, from kindIn, empty L, take func(L), options ...client.ListOption) {
-	g.readInBackground(ctx, from.resource, from.namespace, func(ctx context.Context, namespace string) error {
-		return g.listPages(ctx, namespace, empty, func(page client.ObjectList) { take(page.(L)) }, options)
-	})
-}
 
 // readInBackground runs a function that reads objects (the argument in) in the background. If the user may not read
 // all namespaces, it runs the function again for the user's own namespace. It records a gap for objects that could
@@ -151,17 +100,20 @@ func gapOf(resource string, err error) view.Gap {
 	return view.Gap{Kind: view.Unread, Resource: resource, Message: err.Error()}
 }
 
-// listPages reads the objects of a kind page by page and passes each page to take. Calls of take never run at the same
-// time.
-func (g *gatherer) listPages(ctx context.Context, namespace string, empty client.ObjectList, take func(client.ObjectList), options []client.ListOption) error {
+// listPages adds the objects of a kind to the snapshot, page by page.
+func (g *gatherer) listPages(ctx context.Context, namespace string, k *view.Kind) error {
+	var options []client.ListOption
 	if namespace != "" && namespace != clusterScoped {
 		options = append(options, client.InNamespace(namespace))
 	}
+	if k.Kind == "Node" {
+		options = append(options, client.HasLabels{agentv1alpha1.ReservationLabel})
+	}
 	next := ""
 	for {
-		page, ok := empty.DeepCopyObject().(client.ObjectList)
+		page, ok := k.List.DeepCopyObject().(client.ObjectList)
 		if !ok {
-			return fmt.Errorf("%T is no list", empty)
+			return fmt.Errorf("%T is no list", k.List)
 		}
 		err := g.List(ctx, page, append(options, client.Limit(pageSize), client.Continue(next))...)
 		if apierrors.IsResourceExpired(err) && next != "" {
@@ -171,7 +123,7 @@ func (g *gatherer) listPages(ctx context.Context, namespace string, empty client
 			return err
 		}
 		g.mu.Lock()
-		take(page)
+		g.snapshot.Add(page)
 		g.mu.Unlock()
 		if next = page.GetContinue(); next == "" {
 			return nil
@@ -191,7 +143,7 @@ func (c *connection) readPod(ctx context.Context, s *view.Snapshot, namespace, n
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)
 	switch {
 	case err == nil:
-		s.Pods = append(s.Pods, *pod)
+		s.Pods = append(s.Pods, pod)
 	case !apierrors.IsNotFound(err):
 		s.Gaps = append(s.Gaps, gapOf("pods", err))
 	}

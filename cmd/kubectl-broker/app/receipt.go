@@ -254,12 +254,10 @@ func (p *plugin) findReceipt(ctx context.Context, name string, v *receiptView) e
 		}
 		all = append(all, keptReceipt{number, signed, view.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}, problem})
 	}
-	for i := range s.Member.ConsumerInstructions {
-		o := &s.Member.ConsumerInstructions[i]
+	for _, o := range s.Member.ConsumerInstructions {
 		consider("ReservationInstruction", o, o.Spec.ReservationName, o.Spec.Placement, o.Spec.Receipt, o.Spec.ReceiptProblem)
 	}
-	for i := range s.Member.ProviderInstructions {
-		o := &s.Member.ProviderInstructions[i]
+	for _, o := range s.Member.ProviderInstructions {
 		consider("ProviderInstruction", o, o.Spec.ReservationName, o.Spec.Placement, o.Spec.Receipt, o.Spec.ReceiptProblem)
 	}
 	switch problem := v.showLast(all); {

@@ -61,17 +61,13 @@ var errNoColumns = errors.New("the Reservations have other columns")
 
 // readSummary reads the Reservations of a namespace. It reads a whole Reservation only if the Reservation may need
 // attention, and otherwise only the fields in its row.
-func (g *gatherer) readSummary(ctx context.Context, namespace string, b *view.BrokerObjects) error {
+func (g *gatherer) readSummary(ctx context.Context, namespace string) error {
 	found, details, err := g.readRows(ctx, namespace)
 	if err != nil && !errors.Is(err, errNoColumns) {
 		return err
 	}
 	if errors.Is(err, errNoColumns) || len(details) > mostDetails {
-		return g.listPages(ctx, namespace, &brokerv1alpha1.ReservationList{}, func(page client.ObjectList) {
-			if l, ok := page.(*brokerv1alpha1.ReservationList); ok {
-				b.Reservations = append(b.Reservations, pointersTo(l.Items)...)
-			}
-		}, nil)
+		return g.listPages(ctx, namespace, &view.Kind{List: &brokerv1alpha1.ReservationList{}})
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentReads)
@@ -90,7 +86,7 @@ func (g *gatherer) readSummary(ctx context.Context, namespace string, b *view.Br
 	defer g.mu.Unlock()
 	for i := range found {
 		if !gone[i] {
-			b.Reservations = append(b.Reservations, found[i])
+			g.snapshot.Broker.Reservations = append(g.snapshot.Broker.Reservations, found[i])
 		}
 	}
 	return nil

@@ -83,10 +83,9 @@ func (p *plugin) measureUse(ctx context.Context, c *connection, by string, past 
 // to s and returns what it has read until then, so that the usage of the others counts as unknown and not as zero.
 func (c *connection) readUsage(ctx context.Context, s *view.Snapshot) view.Usage {
 	usage := view.Usage{Consumed: map[string]corev1.ResourceList{}, Provided: map[string]corev1.ResourceList{}}
-	for i := range s.Member.Nodes {
-		node := s.Member.Nodes[i].Name
+	for _, node := range s.Member.Nodes {
 		pods := &corev1.PodList{}
-		if err := c.List(ctx, pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		if err := c.List(ctx, pods, client.MatchingFields{"spec.nodeName": node.Name}); err != nil {
 			s.Gaps = append(s.Gaps, gapOf("pods", err))
 			return usage
 		}
@@ -96,7 +95,7 @@ func (c *connection) readUsage(ctx context.Context, s *view.Snapshot) view.Usage
 				addRequests(sum, &pods.Items[j])
 			}
 		}
-		usage.Consumed[node] = sum.ToResourceList()
+		usage.Consumed[node.Name] = sum.ToResourceList()
 	}
 	if len(s.Member.ProviderInstructions) == 0 {
 		return usage
@@ -114,9 +113,8 @@ func (c *connection) readProvided(ctx context.Context, s *view.Snapshot, provide
 		return
 	}
 	sums := map[string]quantity.Amounts{}
-	for i := range s.Member.ProviderInstructions {
-		spec := &s.Member.ProviderInstructions[i].Spec
-		sums[brokerv1alpha1.PlacementName(spec.ReservationName, spec.Placement)] = quantity.Amounts{}
+	for _, p := range s.Member.ProviderInstructions {
+		sums[brokerv1alpha1.PlacementName(p.Spec.ReservationName, p.Spec.Placement)] = quantity.Amounts{}
 	}
 	for i := range pods.Items {
 		if use, ok := capacity.UseOf(&pods.Items[i]); ok && !use.Over && sums[use.Placement] != nil {

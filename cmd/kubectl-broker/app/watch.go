@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -90,35 +88,20 @@ func (p *plugin) watchObjects(ctx context.Context, name string) error {
 // noteRemark writes a remark for the user to stderr, so that it does not mix with the output.
 func (p *plugin) noteRemark(format string, args ...any) { fmt.Fprintf(p.ErrOut, format+"\n", args...) }
 
-// watchedKinds returns, for each kind that the command watches in the cluster, the plural name and an empty list.
-func (c *connection) watchedKinds() map[string]client.ObjectList {
-	lists := map[string]client.ObjectList{}
-	if c.broker {
-		lists["reservations"] = &brokerv1alpha1.ReservationList{}
-		lists["clusteradvertisements"] = &brokerv1alpha1.ClusterAdvertisementList{}
-		lists["brokerconfigs"] = &brokerv1alpha1.BrokerConfigList{}
-	}
-	if c.member {
-		lists["resourcerequests"] = &agentv1alpha1.ResourceRequestList{}
-		lists["reservationinstructions"] = &agentv1alpha1.ReservationInstructionList{}
-		lists["providerinstructions"] = &agentv1alpha1.ProviderInstructionList{}
-		lists["advertisements"] = &agentv1alpha1.AdvertisementList{}
-		lists["lendingpolicies"] = &agentv1alpha1.LendingPolicyList{}
-	}
-	return lists
-}
-
 // followChanges watches the cluster's objects and returns a channel with their changes. It calls known for each
 // object that exists at the beginning. It skips kinds that the user may not watch, and tells the user with note.
 func (c *connection) followChanges(ctx context.Context, known func(runtime.Object), note func(string, ...any)) (<-chan happened, error) {
 	events := make(chan happened)
 	followed := 0
-	for resource, list := range c.watchedKinds() {
-		namespace := c.scopeNamespace()
-		start, err := c.startWatch(ctx, list, namespace, known)
+	for _, k := range view.KindsOf(c.broker, c.member) {
+		if k.Kind == "Node" {
+			continue
+		}
+		resource, namespace := k.Plural, c.scopeNamespace()
+		start, err := c.startWatch(ctx, k.List, namespace, known)
 		if isDenied(err) && namespace == "" {
 			namespace = c.namespace
-			if start, err = c.startWatch(ctx, list, namespace, known); err == nil {
+			if start, err = c.startWatch(ctx, k.List, namespace, known); err == nil {
 				note("not shown: %s outside namespace %s: you may not watch them", resource, namespace)
 			}
 		}
@@ -130,7 +113,7 @@ func (c *connection) followChanges(ctx context.Context, known func(runtime.Objec
 			return nil, fmt.Errorf("watching %s: %w", resource, err)
 		}
 		followed++
-		go c.forwardEvents(ctx, list, namespace, start, events)
+		go c.forwardEvents(ctx, k.List, namespace, start, events)
 	}
 	if followed == 0 {
 		return nil, fmt.Errorf("you may not watch any of this product's objects in %s", c.describeRoles())
