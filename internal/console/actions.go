@@ -122,7 +122,11 @@ func (s *site) serveAction(w http.ResponseWriter, r *http.Request, p page) {
 		return
 	}
 	data, before := c.Data.(*actionPage), s.objects.revision()
-	if err := v.runAction(r.Context(), data); err != nil {
+	to, err := s.users.editor(v.visitor.token)
+	if err == nil {
+		err = data.run(r.Context(), to)
+	}
+	if err != nil {
 		data.Problem = err.Error()
 		s.writeFrame(w, r, statusOf(err), s.newFrame(v, c))
 		return
@@ -132,14 +136,6 @@ func (s *site) serveAction(w http.ResponseWriter, r *http.Request, p page) {
 		target = linkTo(data.about)
 	}
 	http.Redirect(w, r, addressOf(target, map[string]string{"done": r.PathValue("action")}), http.StatusSeeOther)
-}
-
-func (v *visit) runAction(ctx context.Context, p *actionPage) error {
-	c, err := v.site.users.editor(v.visitor.token)
-	if err != nil {
-		return err
-	}
-	return p.run(ctx, c)
 }
 
 // statusOf returns the status with which the API server refused a change, or Bad Request for a form that is not valid.

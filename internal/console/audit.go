@@ -180,8 +180,8 @@ func showRecord(columns []view.Column, row view.Row) *auditRecord {
 
 // serveExport sends the records of the time that the page Audit shows.
 func (s *site) serveExport(w http.ResponseWriter, r *http.Request) {
-	s.serveFile(w, r, download{available: s.audit != nil, kind: "application/jsonl; charset=utf-8", name: "journal.jsonl", read: func(ctx context.Context) ([]byte, error) {
+	s.serveFile(w, r, "journal.jsonl", "application/jsonl; charset=utf-8", s.audit != nil, func(ctx context.Context) ([]byte, error) {
 		q := auditQueryOf(r)
 		return s.audit.Export(ctx, AuditQuery{Since: q.Since, Until: q.Until})
-	}})
+	})
 }

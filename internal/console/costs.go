@@ -138,7 +138,7 @@ func drawUse(percent int64) template.HTML {
 
 // serveFocus sends the FOCUS dataset of the time that the page Costs shows.
 func (s *site) serveFocus(w http.ResponseWriter, r *http.Request) {
-	s.serveFile(w, r, download{available: s.costs != nil, kind: "text/csv; charset=utf-8", name: "focus.csv", read: func(ctx context.Context) ([]byte, error) {
+	s.serveFile(w, r, "focus.csv", "text/csv; charset=utf-8", s.costs != nil, func(ctx context.Context) ([]byte, error) {
 		return s.costs.Focus(ctx, costQueryOf(r))
-	}})
+	})
 }

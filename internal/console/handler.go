@@ -292,32 +292,24 @@ func (f *frame) Body() (template.HTML, error) {
 	return template.HTML(text), err //nolint:gosec // it is the output of html/template
 }
 
-// download is a file that a user can load from the console.
-type download struct {
-	// available is false if this console does not have the file.
-	available  bool
-	kind, name string
-	read       func(ctx context.Context) ([]byte, error)
-}
-
-// serveFile sends a file to a user.
-func (s *site) serveFile(w http.ResponseWriter, r *http.Request, file download) {
+// serveFile sends a file that read returns. available is false if this console does not have the file.
+func (s *site) serveFile(w http.ResponseWriter, r *http.Request, name, kind string, available bool, read func(context.Context) ([]byte, error)) {
 	v, err := s.authenticateUser(r.Context(), r)
 	switch {
 	case err != nil:
 		s.showProblem(w, r, nil, err)
 		return
-	case !file.available:
+	case !available:
 		s.showProblem(w, r, v, errNotFound)
 		return
 	}
-	text, err := file.read(r.Context())
+	text, err := read(r.Context())
 	if err != nil {
 		s.showProblem(w, r, v, err)
 		return
 	}
-	w.Header().Set("Content-Type", file.kind)
-	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", file.name))
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", name))
 	w.Header().Set("Cache-Control", "no-store")
 	writeBody(w, r, http.StatusOK, text)
 }

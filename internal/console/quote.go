@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -19,15 +18,14 @@ import (
 
 // quoteQuery is the form of the page Quote, as the user typed it. Its fields are flags of kubectl broker quote.
 type quoteQuery struct {
-	Namespace, CPU, Memory, Resource, For, Priority string
-	Queue                                           bool
+	Namespace, CPU, Memory, Resource, For, Priority, Queue string
 }
 
 func quoteQueryOf(values url.Values) (q quoteQuery, filled bool) {
 	value := func(name string) string { return strings.TrimSpace(values.Get(name)) }
 	q = quoteQuery{
 		Namespace: cmp.Or(value("namespace"), metav1.NamespaceDefault), CPU: value("cpu"), Memory: value("memory"), Resource: strings.ReplaceAll(value("resource"), " ", ""),
-		For: value("for"), Priority: value("priority"), Queue: value("queue") != "",
+		For: value("for"), Priority: value("priority"), Queue: value("queue"),
 	}
 	return q, q.CPU+q.Memory+q.Resource != ""
 }
@@ -38,22 +36,14 @@ func (q quoteQuery) fields() []actionField {
 		{Name: "namespace", Label: "Namespace", Value: q.Namespace, Required: true},
 		{Name: "cpu", Label: "CPU, in cores", Value: q.CPU, Example: "2"}, {Name: "memory", Label: "Memory", Value: q.Memory, Example: "4Gi"},
 		{Name: "resource", Label: "Other resources", Value: q.Resource, Example: "nvidia.com/gpu=1"}, {Name: "for", Label: "Duration", Value: q.For, Example: "until it is released"},
-		{Name: "priority", Label: "Priority", Value: q.Priority, Example: "0"}, {Name: "queue", Label: "May wait in the queue", Value: queueText(q.Queue), Checkbox: true},
+		{Name: "priority", Label: "Priority", Value: q.Priority, Example: "0"}, {Name: "queue", Label: "May wait in the queue", Value: q.Queue, Checkbox: true},
 	}
-}
-
-// queueText returns the value of a checkbox.
-func queueText(checked bool) string {
-	if checked {
-		return "true"
-	}
-	return ""
 }
 
 // arguments returns the query as arguments of kubectl broker quote and reserve.
 func (q quoteQuery) arguments() string {
 	text := withFlags("", flagValue{"cpu", q.CPU}, flagValue{"memory", q.Memory}, flagValue{"resource", q.Resource}, flagValue{"for", q.For}, flagValue{"priority", q.Priority})
-	if q.Queue {
+	if q.Queue != "" {
 		text += " --queue"
 	}
 	return text + " -n " + quoteWord(q.Namespace)
@@ -62,12 +52,7 @@ func (q quoteQuery) arguments() string {
 // buildRequest returns the request that the query describes. The API server checks its values.
 func (q quoteQuery) buildRequest() (*agentv1alpha1.ResourceRequest, error) {
 	rr := &agentv1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: q.Namespace, GenerateName: "quote-"}} // the API server generates a name that no other object has
-	texts := map[string]string{}
-	for name, text := range map[corev1.ResourceName]string{corev1.ResourceCPU: q.CPU, corev1.ResourceMemory: q.Memory} {
-		if text != "" {
-			texts[string(name)] = text
-		}
-	}
+	others := map[string]string{}
 	for pair := range strings.SplitSeq(q.Resource, ",") {
 		name, amount, complete := strings.Cut(pair, "=")
 		switch {
@@ -75,10 +60,10 @@ func (q quoteQuery) buildRequest() (*agentv1alpha1.ResourceRequest, error) {
 		case !complete:
 			return nil, fmt.Errorf("other resources %q have no amount: write for example nvidia.com/gpu=1", pair)
 		default:
-			texts[name] = amount
+			others[name] = amount
 		}
 	}
-	amounts, err := view.ParseAmounts(texts)
+	amounts, err := view.ParseAmounts(q.CPU, q.Memory, others)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +82,7 @@ func (q quoteQuery) buildRequest() (*agentv1alpha1.ResourceRequest, error) {
 		}
 		rr.Spec.Priority = int32(priority)
 	}
-	if q.Queue {
+	if q.Queue != "" {
 		rr.Spec.QueuePolicy = brokerv1alpha1.QueuePolicyQueue
 	}
 	return rr, nil
@@ -177,7 +162,7 @@ func (p *quotePage) fillIn(quote *view.Preview, others []string) {
 		p.Rows = append(p.Rows, shown)
 	}
 	p.Reserve = "kubectl broker reserve NAME" + p.arguments()
-	if quote.Provider != "" && !p.Queue {
+	if quote.Provider != "" && p.Queue == "" {
 		p.Hold = "kubectl broker quote NAME" + p.arguments() + " --hold 5m"
 	}
 }

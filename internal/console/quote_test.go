@@ -54,7 +54,7 @@ func (fixedReads) dryRun(_ context.Context, token string, rr *agentv1alpha1.Reso
 }
 
 func TestQuoteFormIsReadAsTheFlagsOfTheCommand(t *testing.T) {
-	query := quoteQuery{Namespace: "team", CPU: "500m", Memory: "4Gi", Resource: "nvidia.com/gpu=1,pods=20", For: "90m", Priority: "10", Queue: true}
+	query := quoteQuery{Namespace: "team", CPU: "500m", Memory: "4Gi", Resource: "nvidia.com/gpu=1,pods=20", For: "90m", Priority: "10", Queue: "true"}
 	rr, err := query.buildRequest()
 	if err != nil {
 		t.Fatal(err)

@@ -15,9 +15,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// ParseAmounts parses the amounts that a user has given for resources.
-func ParseAmounts(texts map[string]string) (corev1.ResourceList, error) {
-	list := corev1.ResourceList{}
+// ParseAmounts parses the amounts that a user has given for resources. cpu and memory are "" if they are not given.
+func ParseAmounts(cpu, memory string, others map[string]string) (corev1.ResourceList, error) {
+	list, texts := corev1.ResourceList{}, map[string]string{"cpu": cpu, "memory": memory}
+	maps.DeleteFunc(texts, func(_, text string) bool { return text == "" })
+	maps.Copy(texts, others)
 	for name, text := range texts {
 		amount, err := resource.ParseQuantity(text)
 		if err != nil {
@@ -94,13 +96,14 @@ func FormatAmounts(list corev1.ResourceList) string {
 	amounts := baseAmounts(list)
 	var parts []string
 	for _, name := range sortedResources(amounts) {
-		text := FormatAmount(name, amounts[name])
-		if name != corev1.ResourceCPU {
-			text += " " + string(name)
-		}
-		parts = append(parts, text)
+		parts = append(parts, formatNamed(name, amounts[name]))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing")
+}
+
+// formatNamed returns an amount with its unit and the name of the resource, which cores do not need.
+func formatNamed(name corev1.ResourceName, base int64) string {
+	return FormatAmount(name, base) + strings.TrimSuffix(" "+string(name), " cpu")
 }
 
 // baseAmounts converts a list to base units. It skips invalid amounts: objects that are older than the limits in the

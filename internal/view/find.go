@@ -70,7 +70,7 @@ type match struct {
 // matchesOf returns all objects that a query can mean.
 func (s *Snapshot) matchesOf(q Query) (matches []match) {
 	for o := range s.allObjects() {
-		if s.isNamed(o, q) {
+		if isNamed(o, q) {
 			matches = append(matches, match{o.Ref, o.Reservation})
 		}
 	}
@@ -92,7 +92,7 @@ func isKind(q Query, kind string) bool { return q.Kind == "" || q.Kind == kind }
 
 // isNamed reports whether a query can mean an object: the query names the object, its reservation, a placement of that
 // reservation, or its cluster.
-func (s *Snapshot) isNamed(o *object, q Query) bool {
+func isNamed(o *object, q Query) bool {
 	if !isKind(q, o.Ref.Kind) {
 		return false
 	}

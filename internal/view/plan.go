@@ -146,21 +146,20 @@ func (p *Plan) Complete() {
 
 // Harms reports whether a reservation loses its capacity, or a planned request is not served at once.
 func (p *Plan) Harms() bool {
-	_, later, never := p.countRequests()
-	return later+never > 0 || slices.ContainsFunc(p.Affected, func(r PlannedReservation) bool {
-		return r.Outcome == OutcomeEnds || r.Outcome == OutcomeWaits
-	})
+	_, level := p.Judge()
+	return level != Normal
 }
 
-// Judge says in words what Harms reports, and how serious it is.
+// Judge says in words whether the plan harms, and how serious that is.
 func (p *Plan) Judge() (string, Level) {
-	ends := slices.ContainsFunc(p.Affected, func(r PlannedReservation) bool { return r.Outcome == OutcomeEnds })
-	waits := slices.ContainsFunc(p.Affected, func(r PlannedReservation) bool { return r.Outcome == OutcomeWaits })
+	has := func(outcome PlannedOutcome) bool {
+		return slices.ContainsFunc(p.Affected, func(r PlannedReservation) bool { return r.Outcome == outcome })
+	}
 	_, later, never := p.countRequests()
 	switch {
-	case ends:
+	case has(OutcomeEnds):
 		return "reservations would end", Failure
-	case waits:
+	case has(OutcomeWaits):
 		return "reservations would lose their capacity and wait", Warning
 	case later+never > 0:
 		return "not every request would be served at once", Warning
@@ -183,15 +182,6 @@ func (p *Plan) countRequests() (now, later, never int) {
 		}
 	}
 	return now, later, never
-}
-
-// Names returns a table with one row for each affected Reservation.
-func (p *Plan) Names() Table {
-	var t Table
-	for i := range p.Affected {
-		t.Rows = append(t.Rows, Row{Ref: p.Affected[i].Ref})
-	}
-	return t
 }
 
 // WritePlan prints a plan as text.

@@ -168,6 +168,14 @@ func (p QuotedPrice) describe() string {
 	return fmt.Sprintf(" for %s %s per hour, %s %s for %s", p.PerHour, p.Currency, p.Total, p.Currency, p.For)
 }
 
+// cells returns the price per hour and in total, each "-" without a price.
+func (p QuotedPrice) cells() (perHour, total string) {
+	if p.Currency == "" {
+		return "-", "-"
+	}
+	return p.PerHour + " " + p.Currency, p.Total + " " + p.Currency
+}
+
 // The formats of the warnings that Warnings returns, without quotePrefix.
 var (
 	priceForm     = `(?:, without a price| for (\S+) (\S+) per hour, (\S+) \S+ for (\S+))$`
@@ -248,10 +256,7 @@ func parseCounts(text string) map[string]int32 {
 func (q *Preview) Table() Table {
 	t := Table{Columns: []Column{{Name: "Cluster"}, {Name: "Per hour"}, {Name: "Total"}, {Name: "For"}, {Name: "Answer"}}}
 	addRow := func(cluster string, p QuotedPrice, answer string) {
-		perHour, total := "-", "-"
-		if p.Currency != "" {
-			perHour, total = p.PerHour+" "+p.Currency, p.Total+" "+p.Currency
-		}
+		perHour, total := p.cells()
 		t.Rows = append(t.Rows, Row{Cells: []string{cluster, perHour, total, cmp.Or(p.For, "-"), answer}})
 	}
 	if q.Provider != "" {
@@ -305,10 +310,8 @@ func NewHeldQuote(q *agentv1alpha1.Quote) *HeldQuote {
 
 // Table returns the Quote as a table with one row.
 func (q *HeldQuote) Table() Table {
-	perHour, total, expires := "-", "-", "-"
-	if q.Price.Currency != "" {
-		perHour, total = q.Price.PerHour+" "+q.Price.Currency, q.Price.Total+" "+q.Price.Currency
-	}
+	perHour, total := q.Price.cells()
+	expires := "-"
 	if q.ExpiresAt != nil {
 		expires = q.ExpiresAt.UTC().Format(time.RFC3339)
 	}

@@ -93,8 +93,8 @@ func WriteStatus(out io.Writer, s *Status, snapshot *Snapshot, paint Paint) erro
 	p.writeMarket(s)
 	p.writeHeading("COUNTS")
 	var rows [][]string
-	for _, c := range s.Counts {
-		rows = append(rows, []string{titles[c.Kind], fmt.Sprint(c.Total), c.describe()})
+	for _, c := range s.CountRows() {
+		rows = append(rows, []string{c.Title, c.Total, c.Phases})
 	}
 	p.writeTable(nil, rows)
 	p.writeGaps(s.Gaps)
@@ -113,10 +113,9 @@ func (p *page) writeAttention(s *Status, snapshot *Snapshot) {
 		return
 	}
 	p.writeHeading(fmt.Sprintf("NEEDS ATTENTION: %d", len(s.Attention)))
-	for i := range s.Attention {
-		a := &s.Attention[i]
-		p.printf("  %s  %s %s: %s\n", p.paint(a.Level, levelSign(a.Level)), a.Kind, Clean(a.Reason), Clean(snapshot.describeAffected(a)))
-		p.printf("        %s\n", Clean(describeCause(a)))
+	for _, a := range DescribeProblems(s, snapshot) {
+		p.printf("  %s  %s %s: %s\n", p.paint(a.Level, levelSign(a.Level)), a.Kind, Clean(a.Reason), Clean(a.Affected))
+		p.printf("        %s\n", Clean(a.Cause))
 		p.printf("        next: %s\n", Clean(a.Next))
 	}
 }

@@ -98,14 +98,17 @@ func (s *Snapshot) sumIdle() map[string]quantity.Amounts {
 		if r.Status.IdleSince == nil || r.Status.Granted == nil {
 			continue
 		}
-		sums := out[r.Status.TargetClusterID]
-		if sums == nil {
-			sums = quantity.Amounts{}
-			out[r.Status.TargetClusterID] = sums
-		}
-		sums.AddInPlace(baseAmounts(r.Status.Granted.Resources))
+		addAmounts(out, r.Status.TargetClusterID, baseAmounts(r.Status.Granted.Resources))
 	}
 	return out
+}
+
+// addAmounts adds amounts to the sums of a cluster.
+func addAmounts(sums map[string]quantity.Amounts, id string, amounts quantity.Amounts) {
+	if sums[id] == nil {
+		sums[id] = quantity.Amounts{}
+	}
+	sums[id].AddInPlace(amounts)
 }
 
 // DescribeIdle returns the amounts that idle reservations hold, "" if there are none.
@@ -113,7 +116,7 @@ func (u *Use) DescribeIdle() string {
 	var parts []string
 	for _, l := range u.Shares {
 		if l.Idle > 0 {
-			parts = append(parts, FormatAmount(l.Resource, l.Idle)+strings.TrimSuffix(" "+string(l.Resource), " cpu"))
+			parts = append(parts, formatNamed(l.Resource, l.Idle))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -163,20 +166,12 @@ func (s *Snapshot) sumRequesters() (items []Use) {
 			continue
 		}
 		id := r.Spec.RequesterID
-		sums := held[id]
-		if sums == nil {
-			sums = quantity.Amounts{}
-			held[id] = sums
-		}
 		clear(one)
 		setBaseAmounts(one, r.Status.Granted.Resources)
-		sums.AddInPlace(one)
+		addAmounts(held, id, one)
 		counts[id]++
 		if r.Status.IdleSince != nil {
-			if idle[id] == nil {
-				idle[id] = quantity.Amounts{}
-			}
-			idle[id].AddInPlace(one)
+			addAmounts(idle, id, one)
 		}
 	}
 	for id, amounts := range held {
@@ -201,30 +196,22 @@ type Usage struct {
 // NewTopPlacements returns a Top with one item for each placement of a member.
 func NewTopPlacements(s *Snapshot, u Usage) *Top {
 	top := newTop(ByPlacements, s.gapsOf("reservationinstructions", "providerinstructions", "pods"))
+	add := func(o object, role, peer string, number int32, reserved corev1.ResourceList, usage map[string]corev1.ResourceList) {
+		used, known := usage[brokerv1alpha1.PlacementName(o.Reservation, number)]
+		top.Items = append(top.Items, Use{Ref: o.Ref, Role: role, Peer: peer, Phase: o.Phase, Shares: loadsOf(reserved, used, known)})
+	}
 	for _, q := range s.Member.ConsumerInstructions {
-		name := brokerv1alpha1.PlacementName(q.Spec.ReservationName, q.Spec.Placement)
-		used, known := u.Consumed[name]
-		top.Items = append(top.Items, Use{
-			Ref: consumerObject(q).Ref, Role: "consumer", Peer: q.Spec.TargetClusterID, Phase: string(q.Status.Phase), Shares: loadsOf(q.Spec.Resources, used, known),
-		})
+		add(consumerObject(q), "consumer", q.Spec.TargetClusterID, q.Spec.Placement, q.Spec.Resources, u.Consumed)
 	}
 	for _, q := range s.Member.ProviderInstructions {
-		name := brokerv1alpha1.PlacementName(q.Spec.ReservationName, q.Spec.Placement)
-		used, known := u.Provided[name]
-		top.Items = append(top.Items, Use{
-			Ref: providerObject(q).Ref, Role: "provider", Peer: q.Spec.RequesterClusterID, Phase: string(q.Status.Phase), Shares: loadsOf(q.Kept(), used, known),
-		})
+		add(providerObject(q), "provider", q.Spec.RequesterClusterID, q.Spec.Placement, q.Kept(), u.Provided)
 	}
-	return top.sorted()
+	slices.SortFunc(top.Items, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Role, b.Role), compareRefs(a.Ref, b.Ref)) })
+	return top
 }
 
 func newTop(by string, gaps []Gap) *Top {
 	return &Top{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: "Top"}, By: by, Items: []Use{}, Gaps: gaps}
-}
-
-func (t *Top) sorted() *Top {
-	slices.SortFunc(t.Items, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Role, b.Role), compareRefs(a.Ref, b.Ref)) })
-	return t
 }
 
 // loadsOf returns how much of each reserved resource is reserved and used. If known is false, the usage is not
@@ -279,7 +266,7 @@ func (t *Top) requesterTable() Table {
 		u := &t.Items[i]
 		var parts []string
 		for _, l := range u.Shares {
-			parts = append(parts, FormatAmount(l.Resource, l.Reserved)+strings.TrimSuffix(" "+string(l.Resource), " cpu"))
+			parts = append(parts, formatNamed(l.Resource, l.Reserved))
 		}
 		table.Rows = append(table.Rows, Row{Ref: u.Ref, Cells: []string{u.Name, fmt.Sprint(u.Count), strings.Join(parts, ", "), cmp.Or(u.DescribeIdle(), "-")}})
 	}

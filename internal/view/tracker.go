@@ -37,11 +37,7 @@ func NewTracker() *Tracker { return &Tracker{seen: map[Ref]object{}} }
 // reservation, a placement of that reservation, or its cluster.
 func Concerns(value any, q Query) bool {
 	o, ok := objectOf(value)
-	if !ok {
-		return false
-	}
-	s := &Snapshot{}
-	return s.isNamed(&o, q)
+	return ok && isNamed(&o, q)
 }
 
 // objectOf returns the fields that objects of all kinds have in common. ok is false if the kind

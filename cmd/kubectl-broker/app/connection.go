@@ -40,28 +40,23 @@ type connection struct {
 
 // connectSelected connects to the cluster that the flags select.
 func (p *plugin) connectSelected(ctx context.Context) (*connection, error) {
-	return openCluster(ctx, p.cluster)
+	return openCluster(ctx, p.cluster, nil)
 }
 
 // connectTo connects to the cluster of another context in the same kubeconfig.
 func (p *plugin) connectTo(ctx context.Context, context string) (*connection, error) {
 	other := genericclioptions.NewConfigFlags(false)
 	other.KubeConfig, other.Context, other.Namespace = p.cluster.KubeConfig, &context, p.cluster.Namespace
-	c, err := openCluster(ctx, other)
+	c, err := openCluster(ctx, other, nil)
 	if err != nil {
 		return nil, fmt.Errorf("context %q: %w", context, err)
 	}
 	return c, nil
 }
 
-// openCluster connects to the cluster that the flags select. client-go prints the warnings of its API server.
-func openCluster(ctx context.Context, flags *genericclioptions.ConfigFlags) (*connection, error) {
-	return openClusterWarning(ctx, flags, nil)
-}
-
-// openClusterWarning connects to the cluster that the flags select, and passes the warnings of its API server to a
-// handler; nil is client-go's default, which prints them.
-func openClusterWarning(ctx context.Context, flags *genericclioptions.ConfigFlags, warnings rest.WarningHandler) (*connection, error) {
+// openCluster connects to the cluster that the flags select, and passes the warnings of its API server to a handler; nil
+// is client-go's default, which prints them.
+func openCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, warnings rest.WarningHandler) (*connection, error) {
 	loader := flags.ToRawKubeConfigLoader()
 	config, err := loader.ClientConfig()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -255,7 +256,7 @@ func (f *demandOptions) askRequests(w *broker.WhatIf, amounts corev1.ResourceLis
 // printPlan prints a plan. It returns errAttention if the plan does harm.
 func (o *planOptions) printPlan(plan *view.Plan) error {
 	if !o.output.isText() {
-		if err := o.output.writeView(o.Out, plan, namesOf(plan.Names())); err != nil {
+		if err := o.output.writeView(o.Out, plan, namesOf(plan.AffectedTable())); err != nil {
 			return err
 		}
 	} else if err := view.WritePlan(o.Out, plan, o.painter()); err != nil {
@@ -392,11 +393,6 @@ func showTotals(t whatif.Totals) view.PlanTotals {
 	for currency, sum := range t.PerHour {
 		out.PerHour = append(out.PerHour, view.PlannedPrice{PerHour: sum.String(), Currency: currency})
 	}
-	slices.SortFunc(out.PerHour, func(a, b view.PlannedPrice) int {
-		if a.Currency < b.Currency {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out.PerHour, func(a, b view.PlannedPrice) int { return strings.Compare(a.Currency, b.Currency) })
 	return out
 }

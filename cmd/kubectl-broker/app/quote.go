@@ -61,7 +61,7 @@ func (p *plugin) quoteRequest(ctx context.Context, name string, f *quoteFlags, o
 		return newUsageError("--hold makes a Quote: give its name, and a time above zero")
 	}
 	heard := &view.Warnings{}
-	c, err := openClusterWarning(ctx, p.cluster, heard)
+	c, err := openCluster(ctx, p.cluster, heard)
 	if err != nil {
 		return err
 	}

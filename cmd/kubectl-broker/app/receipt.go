@@ -304,16 +304,11 @@ func (v *receiptView) showLast(all []keptReceipt) (problem string) {
 }
 
 // placementOf returns name unchanged if it names a placement (res-…-1) or a reservation (res-…). Otherwise it takes
-// name as that of a ResourceRequest, and returns the name of its reservation.
+// name as that of a ResourceRequest in the user's namespace, and returns the name of its reservation.
 func (c *connection) placementOf(ctx context.Context, name string) (string, error) {
 	if placementName.MatchString(name) {
 		return name, nil
 	}
-	return c.reservationOf(ctx, name)
-}
-
-// reservationOf returns the name of the reservation of a ResourceRequest in the user's namespace.
-func (c *connection) reservationOf(ctx context.Context, name string) (string, error) {
 	rr := &agentv1alpha1.ResourceRequest{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: strings.TrimPrefix(name, "rreq/")}, rr)
 	switch {

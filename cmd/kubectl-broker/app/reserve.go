@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,14 +30,7 @@ func (f *amountFlags) bindFlags(cmd *cobra.Command) {
 
 // parseAmounts returns the amounts that the flags give.
 func (f *amountFlags) parseAmounts() (corev1.ResourceList, error) {
-	texts := map[string]string{}
-	maps.Copy(texts, f.resources)
-	for name, text := range map[string]string{"cpu": f.cpu, "memory": f.memory} {
-		if text != "" {
-			texts[name] = text
-		}
-	}
-	list, err := view.ParseAmounts(texts)
+	list, err := view.ParseAmounts(f.cpu, f.memory, f.resources)
 	if err != nil {
 		return nil, usageError{err}
 	}
