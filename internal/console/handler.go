@@ -127,7 +127,7 @@ var templates = template.Must(parsedTemplates.Clone())
 
 // linkTo returns the address of the page about an object, or "" if there is none.
 func linkTo(r view.Ref) string {
-	if _, known := resources[r.Kind]; !known || r.Name == "" {
+	if _, known := shownKinds[r.Kind]; !known || r.Name == "" {
 		return ""
 	}
 	if r.Namespace == "" {

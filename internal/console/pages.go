@@ -10,10 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -277,22 +273,9 @@ func buildObject(ctx context.Context, v *visit) (*content, error) {
 	return v.tellStory(ctx, view.Ref{Kind: kind, Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
 }
 
-// resources maps the kinds that have a page to their resources in the API.
-var resources = map[string]schema.GroupVersionResource{
-	"Reservation":            brokerv1alpha1.GroupVersion.WithResource("reservations"),
-	"ClusterAdvertisement":   brokerv1alpha1.GroupVersion.WithResource("clusteradvertisements"),
-	"BrokerConfig":           brokerv1alpha1.GroupVersion.WithResource("brokerconfigs"),
-	"ResourceRequest":        agentv1alpha1.GroupVersion.WithResource("resourcerequests"),
-	"ReservationInstruction": agentv1alpha1.GroupVersion.WithResource("reservationinstructions"),
-	"ProviderInstruction":    agentv1alpha1.GroupVersion.WithResource("providerinstructions"),
-	"Advertisement":          agentv1alpha1.GroupVersion.WithResource("advertisements"),
-	"LendingPolicy":          agentv1alpha1.GroupVersion.WithResource("lendingpolicies"),
-}
-
 // tellStory returns the page about one object: its story, the events about it, and its manifest.
 func (v *visit) tellStory(ctx context.Context, ref view.Ref) (*content, error) {
-	resource, known := resources[ref.Kind]
-	if !known || !v.snapshot.Has(ref) {
+	if _, known := shownKinds[ref.Kind]; !known || !v.snapshot.Has(ref) {
 		return nil, errNotFound
 	}
 	s := v.snapshot
@@ -321,7 +304,7 @@ func (v *visit) tellStory(ctx context.Context, ref view.Ref) (*content, error) {
 	var err error
 	if s.Record != 0 {
 		data.ManifestError = "the journal does not keep manifests"
-	} else if data.Manifest, err = v.site.users.manifest(ctx, v.visitor.token, resource, ref); err != nil {
+	} else if data.Manifest, err = v.site.users.manifest(ctx, v.visitor.token, ref); err != nil {
 		data.ManifestError = err.Error()
 	}
 	command := "kubectl broker why " + ref.Short()

@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -97,7 +96,7 @@ func (fixedReads) events(_ context.Context, _ string, about view.Ref) ([]corev1.
 	}}, nil
 }
 
-func (fixedReads) manifest(_ context.Context, _ string, _ schema.GroupVersionResource, of view.Ref) (string, error) {
+func (fixedReads) manifest(_ context.Context, _ string, of view.Ref) (string, error) {
 	return "kind: " + of.Kind + "\n", nil
 }
 

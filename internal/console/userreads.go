@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,14 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -35,7 +34,7 @@ type reader interface {
 	// events returns the events about an object, or a gap if the user may not read them.
 	events(ctx context.Context, token string, about view.Ref) ([]corev1.Event, *view.Gap)
 	// manifest returns the object as YAML, without managed fields.
-	manifest(ctx context.Context, token string, resource schema.GroupVersionResource, of view.Ref) (string, error)
+	manifest(ctx context.Context, token string, of view.Ref) (string, error)
 	// dryRun has the API server check the creation of a request. It returns the warnings, and stores nothing.
 	dryRun(ctx context.Context, token string, rr *agentv1alpha1.ResourceRequest) (warnings []string, err error)
 	// editor returns a client that changes objects.
@@ -58,17 +57,46 @@ func userReader(config *rest.Config) apiReader {
 	}}
 }
 
+// shownKinds are the kinds that have a page. A client with editedKinds and editedTypes asks the API server for no kinds.
+var shownKinds, editedKinds, editedTypes = func() (map[string]schema.GroupVersionKind, meta.RESTMapper, *runtime.Scheme) {
+	shown, kinds, types := map[string]schema.GroupVersionKind{}, meta.NewDefaultRESTMapper(nil), runtime.NewScheme()
+	utilruntime.Must(errors.Join(agentv1alpha1.AddToScheme(types), brokerv1alpha1.AddToScheme(types), corev1.AddToScheme(types)))
+	for _, k := range view.KindsOf(true, true) {
+		if k.Kind == "Node" {
+			continue
+		}
+		kind, err := apiutil.GVKForObject(k.Object, types)
+		utilruntime.Must(err)
+		shown[k.Kind] = kind
+		if k.IsNamespaced() {
+			kinds.Add(kind, meta.RESTScopeNamespace)
+		} else {
+			kinds.Add(kind, meta.RESTScopeRoot)
+		}
+	}
+	kinds.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
+	return shown, kinds, types
+}()
+
+// client returns a client with the user's rights, and passes the warnings of the API server to a handler.
+func (r apiReader) client(token string, warnings rest.WarningHandler) (client.Client, error) {
+	config := r.configOf(token)
+	config.WarningHandler = warnings
+	return client.New(config, client.Options{Scheme: editedTypes, Mapper: editedKinds})
+}
+
+func (r apiReader) editor(token string) (client.Client, error) {
+	return r.client(token, rest.NoWarnings{})
+}
+
 func (r apiReader) events(ctx context.Context, token string, about view.Ref) ([]corev1.Event, *view.Gap) {
-	namespace := about.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault // events about objects without namespace are there
+	var list corev1.EventList
+	c, err := r.editor(token)
+	if err == nil {
+		namespace := cmp.Or(about.Namespace, metav1.NamespaceDefault) // events about objects without namespace are there
+		fields := client.MatchingFields{"involvedObject.kind": about.Kind, "involvedObject.name": about.Name}
+		err = c.List(ctx, &list, client.InNamespace(namespace), fields, client.Limit(maxEvents))
 	}
-	clients, err := kubernetes.NewForConfig(r.configOf(token))
-	if err != nil {
-		return nil, &view.Gap{Kind: view.Unread, Resource: "events", Message: err.Error()}
-	}
-	selector := fields.Set{"involvedObject.kind": about.Kind, "involvedObject.name": about.Name}.String()
-	list, err := clients.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: maxEvents})
 	switch {
 	case err == nil:
 		return list.Items, nil
@@ -78,36 +106,18 @@ func (r apiReader) events(ctx context.Context, token string, about view.Ref) ([]
 	return nil, &view.Gap{Kind: view.Unread, Resource: "events", Message: err.Error()}
 }
 
-// editedKinds maps the kinds that users can change to their resources, so that a client asks the API server for neither.
-var editedKinds, editedTypes = func() (meta.RESTMapper, *runtime.Scheme) {
-	types := runtime.NewScheme()
-	utilruntime.Must(errors.Join(agentv1alpha1.AddToScheme(types), brokerv1alpha1.AddToScheme(types)))
-	kinds := meta.NewDefaultRESTMapper(nil)
-	for kind, scope := range map[string]meta.RESTScope{
-		"ResourceRequest": meta.RESTScopeNamespace, "Reservation": meta.RESTScopeNamespace, "LendingPolicy": meta.RESTScopeRoot, "BrokerConfig": meta.RESTScopeRoot,
-	} {
-		resource := resources[kind]
-		kinds.AddSpecific(resource.GroupVersion().WithKind(kind), resource, resource, scope)
-	}
-	return kinds, types
-}()
-
-func (r apiReader) editor(token string) (client.Client, error) {
-	config := r.configOf(token)
-	config.WarningHandler = rest.NoWarnings{}
-	return client.New(config, client.Options{Scheme: editedTypes, Mapper: editedKinds})
-}
-
-func (r apiReader) manifest(ctx context.Context, token string, resource schema.GroupVersionResource, of view.Ref) (string, error) {
-	objects, err := dynamic.NewForConfig(r.configOf(token))
+func (r apiReader) manifest(ctx context.Context, token string, of view.Ref) (string, error) {
+	c, err := r.editor(token)
 	if err != nil {
 		return "", err
 	}
-	object, err := objects.Resource(resource).Namespace(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(shownKinds[of.Kind])
+	err = c.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, object)
 	switch {
 	case apierrors.IsForbidden(err):
-		return "", fmt.Errorf("you may list this object, but not get its manifest")
-	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return "", errors.New("you may list this object, but not get its manifest")
+	case apierrors.IsNotFound(err):
 		return "", errors.New("the object has just been deleted")
 	case err != nil:
 		return "", err
@@ -118,19 +128,12 @@ func (r apiReader) manifest(ctx context.Context, token string, resource schema.G
 }
 
 func (r apiReader) dryRun(ctx context.Context, token string, rr *agentv1alpha1.ResourceRequest) ([]string, error) {
-	config, heard := r.configOf(token), &view.Warnings{}
-	config.WarningHandler = heard
-	requests, err := dynamic.NewForConfig(config)
+	heard := &view.Warnings{}
+	c, err := r.client(token, heard)
 	if err != nil {
 		return nil, err
 	}
-	object := &unstructured.Unstructured{}
-	if object.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(rr); err != nil {
-		return nil, err
-	}
-	object.SetGroupVersionKind(agentv1alpha1.GroupVersion.WithKind("ResourceRequest"))
-	unstructured.RemoveNestedField(object.Object, "status")
-	_, err = requests.Resource(resources["ResourceRequest"]).Namespace(rr.Namespace).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	err = c.Create(ctx, rr, client.DryRunAll)
 	// Quotas and admission webhooks answer Forbidden too, so the text decides whether the user lacks the right.
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource") {
 		return nil, fmt.Errorf("you may not create ResourceRequests in namespace %q, so the API server tells you no quote: choose another namespace, or ask an administrator for the right: %w", rr.Namespace, err)
