@@ -89,12 +89,10 @@ type auditCell struct{ Text, Link string }
 // auditRecord is a record with all its fields.
 type auditRecord struct {
 	Name   string
-	Fields []auditField
+	Fields []view.Fact
 	// Stored is the record as it is stored, with line breaks.
 	Stored string
 }
-
-type auditField struct{ Name, Text string }
 
 func buildAudit(ctx context.Context, v *visit) (*content, error) {
 	page := &content{Template: "audit", Title: "Audit", Command: "kubectl broker audit log"}
@@ -164,7 +162,7 @@ func showRecord(columns []view.Column, row view.Row) *auditRecord {
 	out := &auditRecord{Name: row.Ref.Name}
 	for i, column := range columns {
 		if column.Name != "Record" {
-			out.Fields = append(out.Fields, auditField{column.Name, row.Cells[i]})
+			out.Fields = append(out.Fields, view.Fact{Name: column.Name, Text: row.Cells[i]})
 			continue
 		}
 		var text bytes.Buffer

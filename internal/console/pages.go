@@ -171,7 +171,7 @@ func rowsFrom(at *url.URL, n int) (from, end int, next string) {
 type tablePage struct {
 	Table   view.Table
 	Path    string
-	Filters []formField
+	Filters []actionField
 	Total   int
 	Next    string
 	Empty   string
@@ -182,9 +182,6 @@ type tablePage struct {
 	RowActions [][]actionLink
 }
 
-// formField is an input of the form above a table.
-type formField struct{ Name, Label, Value string }
-
 func selectionOf(r *http.Request) view.Selection {
 	q := r.URL.Query()
 	return view.Selection{
@@ -193,9 +190,9 @@ func selectionOf(r *http.Request) view.Selection {
 	}
 }
 
-func filtersOf(r *http.Request, names ...string) (fields []formField) {
+func filtersOf(r *http.Request, names ...string) (fields []actionField) {
 	for _, name := range names {
-		fields = append(fields, formField{Name: name, Label: strings.ToUpper(name[:1]) + name[1:], Value: r.URL.Query().Get(name)})
+		fields = append(fields, actionField{Name: name, Label: strings.ToUpper(name[:1]) + name[1:], Value: r.URL.Query().Get(name)})
 	}
 	return fields
 }

@@ -100,17 +100,10 @@ func (c *connection) readUsage(ctx context.Context, s *view.Snapshot) view.Usage
 	if len(s.Member.ProviderInstructions) == 0 {
 		return usage
 	}
-	c.readProvided(ctx, s, usage.Provided)
-	return usage
-}
-
-// readProvided adds to provided, by placement, how much the pods that run here for other clusters
-// request.
-func (c *connection) readProvided(ctx context.Context, s *view.Snapshot, provided map[string]corev1.ResourceList) {
 	pods := &corev1.PodList{}
 	if err := c.List(ctx, pods, client.HasLabels{originLabel}); err != nil {
 		s.Gaps = append(s.Gaps, gapOf("pods", err))
-		return
+		return usage
 	}
 	sums := map[string]quantity.Amounts{}
 	for _, p := range s.Member.ProviderInstructions {
@@ -122,8 +115,9 @@ func (c *connection) readProvided(ctx context.Context, s *view.Snapshot, provide
 		}
 	}
 	for name, sum := range sums {
-		provided[name] = sum.ToResourceList()
+		usage.Provided[name] = sum.ToResourceList()
 	}
+	return usage
 }
 
 // originLabel is the key of a label that Liqo sets on every pod that it runs here for another
