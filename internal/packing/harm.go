@@ -1,10 +1,6 @@
 package packing
 
-import (
-	"cmp"
-	"math"
-	"slices"
-)
+import "math"
 
 // Group is a number of pods of one size.
 type Group struct {
@@ -13,24 +9,34 @@ type Group struct {
 }
 
 // Harm returns by how much other pods can at most reduce n.Count(target), wherever the scheduler
-// puts them and in whatever order they start. The exact maximum is hard to compute. Harm returns an
-// upper bound, which may be larger.
+// puts them and in whatever order they start. loose are amounts of which other pods may request any
+// part: groups of pods that request one unit of one resource. The exact maximum is hard to compute.
+// Harm returns an upper bound, which may be larger.
 //
 // Below, a place is room for one pod of target. A node loses places when it runs out of any one
 // resource. Harm computes one bound for each resource and adds these bounds. The bound for a
 // resource is how many places the other pods could take if their total request for this resource
 // could be divided at will and used for the cheapest places first. A second bound adds up how many
-// places each of the other pods can take alone. Harm returns the smaller bound.
-func (n *Nodes) Harm(target Pod, others []Group) int64 {
-	var byAmount float64
+// places each of the other pods can take alone, and the first bound for loose alone. Harm returns
+// the smaller bound.
+func (n *Nodes) Harm(target Pod, others, loose []Group) int64 {
+	n.places = n.places[:0]
+	for at := range n.bins {
+		n.places = append(n.places, n.countFit(at, target))
+	}
+	byAmount, byPod := 0.0, 0.0
 	for _, need := range target.Needs {
-		if need.Column >= 0 {
-			byAmount += n.harmIn(need, target, others)
+		byAmount += n.harmIn(need, target, others, loose)
+	}
+	for _, g := range others {
+		if shareNodes(target, g.Pod) {
+			byPod += float64(g.Count) * worstOf(target, g.Pod)
 		}
 	}
-	byPod := 0.0
-	for _, g := range others {
-		byPod += float64(g.Count) * worstOf(target, g.Pod)
+	for _, need := range target.Needs {
+		if byPod < byAmount {
+			byPod += n.harmIn(need, target, loose)
+		}
 	}
 	return int64(min(byAmount, byPod, math.MaxInt64/2) + rounding)
 }
@@ -51,27 +57,52 @@ func worstOf(target, pod Pod) float64 {
 	return float64(worst)
 }
 
-// supply is what the other pods together request of one resource.
+// supply is what the other pods that may run on nodes of target together request of one resource.
 type supply struct {
 	total float64
 	// least is the smallest request of a pod. unit is the greatest common divisor of all
 	// requests.
 	least, unit int64
-	groups      []Group
+	// on says for each class of nodes whether any of the pods may run there (see Pod.On).
+	on []bool
 }
 
-func supplyOf(column int32, others []Group) supply {
-	s := supply{least: math.MaxInt64}
-	for _, g := range others {
-		for _, need := range g.Needs {
-			if need.Column == column && need.Amount > 0 && g.Count > 0 {
-				s.total += float64(need.Amount) * float64(g.Count)
-				s.least, s.unit = min(s.least, need.Amount), greatestDivisor(need.Amount, s.unit)
-				s.groups = append(s.groups, g)
+func supplyOf(column int32, target Pod, others ...[]Group) supply {
+	s := supply{least: math.MaxInt64, on: []bool{}}
+	for _, groups := range others {
+		for _, g := range groups {
+			for _, need := range g.Needs {
+				if need.Column == column && need.Amount > 0 && g.Count > 0 && shareNodes(target, g.Pod) {
+					s.total += float64(need.Amount) * float64(g.Count)
+					s.least, s.unit = min(s.least, need.Amount), greatestDivisor(need.Amount, s.unit)
+					s.allow(g.On)
+				}
 			}
 		}
 	}
 	return s
+}
+
+// allow adds classes to s.on.
+func (s *supply) allow(on []bool) {
+	if on == nil || s.on == nil {
+		s.on = nil
+		return
+	}
+	s.on = append(s.on, make([]bool, len(on)-len(s.on))...)
+	for class, may := range on {
+		s.on[class] = s.on[class] || may
+	}
+}
+
+// shareNodes reports whether there may be nodes on which both pods may run.
+func shareNodes(a, b Pod) bool {
+	for class, may := range a.On {
+		if may && isOn(b.On, int32(class)) {
+			return true
+		}
+	}
+	return a.On == nil
 }
 
 func greatestDivisor(a, b int64) int64 {
@@ -81,36 +112,55 @@ func greatestDivisor(a, b int64) int64 {
 	return a
 }
 
-// mayUse reports whether any of the pods may run on nodes of a class (see Pod.On).
-func (s *supply) mayUse(class int32) bool {
-	return slices.ContainsFunc(s.groups, func(g Group) bool { return isOn(g.On, class) })
-}
-
 // price says how much of one resource the other pods must use to take places: each is the amount
 // for one place, and places is how many places cost that amount.
 type price struct{ places, each float64 }
 
 // harmIn returns how many places of target (see Harm) the other pods can take with what they
 // request of one resource.
-func (n *Nodes) harmIn(need Need, target Pod, others []Group) float64 {
-	s := supplyOf(need.Column, others)
+func (n *Nodes) harmIn(need Need, target Pod, others ...[]Group) float64 {
+	s := supplyOf(need.Column, target, others...)
 	if s.total == 0 {
 		return 0
 	}
-	var prices []price
-	for at := range n.bins {
-		places := n.countFit(at, target)
-		if free := n.freeAt(at, need.Column); places > 0 && free != NotNamed && s.mayUse(n.bins[at].class) {
+	prices := n.prices[:0]
+	for at, places := range n.places {
+		if free := n.freeAt(at, need.Column); places > 0 && free != NotNamed && isOn(s.on, n.bins[at].class) {
 			prices = n.appendPrices(prices, &s, free, places, need.Amount, n.bins[at].count)
 		}
 	}
-	slices.SortFunc(prices, func(a, b price) int { return cmp.Compare(a.each, b.each) })
-	left, taken := s.total, 0.0
-	for _, p := range prices {
-		if cost := p.places * p.each; cost >= left {
-			return taken + left/p.each
+	n.prices = prices
+	return placesFor(s.total, prices)
+}
+
+// placesFor returns how many places can be taken with an amount, the cheapest first. It changes the
+// order of prices. It is a quicksort of only the part in which the amount runs out.
+func placesFor(amount float64, prices []price) (taken float64) {
+	for len(prices) > 0 {
+		pivot := prices[len(prices)/2].each
+		low, at, high := 0, 0, len(prices) // prices[:low] are cheaper than pivot, prices[high:] dearer
+		var cheaper, cost, equal float64
+		for at < high {
+			switch p := prices[at]; {
+			case p.each < pivot:
+				cheaper, cost = cheaper+p.places, cost+p.places*p.each
+				prices[low], prices[at] = p, prices[low]
+				low, at = low+1, at+1
+			case p.each > pivot:
+				high--
+				prices[high], prices[at] = p, prices[high]
+			default:
+				equal, at = equal+p.places, at+1
+			}
 		}
-		left, taken = left-p.places*p.each, taken+p.places
+		switch {
+		case cost >= amount:
+			prices = prices[:low]
+		case cost+equal*pivot >= amount:
+			return taken + cheaper + (amount-cost)/pivot
+		default:
+			amount, taken, prices = amount-cost-equal*pivot, taken+cheaper+equal, prices[high:]
+		}
 	}
 	return taken
 }

@@ -38,6 +38,9 @@ type Nodes struct {
 	bins  []bin
 	room  []int64
 	width int
+	// places and prices are memory that Harm reuses.
+	places []int64
+	prices []price
 }
 
 // bin is a group of nodes of one class with the same free amounts. The amounts of one such node are

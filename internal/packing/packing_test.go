@@ -97,7 +97,7 @@ func TestHarmIsWhatOtherPodsCanTake(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := nodesOf(test.free...).Harm(podOf(test.target), []Group{{podOf(test.pod), test.count}})
+			got := nodesOf(test.free...).Harm(podOf(test.target), []Group{{podOf(test.pod), test.count}}, nil)
 			if got != test.want {
 				t.Errorf("takes %d places, want %d", got, test.want)
 			}
@@ -112,12 +112,17 @@ func TestHarmOnlyReachesNodesThatThePodsMayRunOn(t *testing.T) {
 	n.Add(1, []int64{4}, 1)
 	pod := podOf(1)
 	pod.On = []bool{false, true}
-	if got := n.Harm(podOf(4), []Group{{pod, 3}}); got != 1 {
+	if got := n.Harm(podOf(4), []Group{{pod, 3}}, nil); got != 1 {
 		t.Errorf("takes %d places, want 1", got)
+	}
+	target := podOf(4)
+	target.On = []bool{true, false}
+	if got := n.Harm(target, []Group{{pod, 3}}, nil); got != 0 {
+		t.Errorf("pods on other nodes take %d places, want 0", got)
 	}
 }
 
-// On small nodes, every possible arrangement of two sizes of pods with two resources is tried.
+// On small nodes, every possible arrangement of two sizes of pods with two resources and of loose amounts is tried.
 func TestHarmIsAtLeastThatOfAnyArrangement(t *testing.T) {
 	amount := rapid.Int64Range(0, 4)
 	rapid.Check(t, func(t *rapid.T) {
@@ -147,8 +152,12 @@ func TestHarmIsAtLeastThatOfAnyArrangement(t *testing.T) {
 		for _, f := range free {
 			n.Add(1, f, 0)
 		}
+		loose := make([]Group, 2)
+		for k := range loose {
+			loose[k] = Group{Pod{Needs: []Need{{Column: int32(k), Amount: 1}}}, rapid.Int64Range(0, 2).Draw(t, "loose")}
+		}
 		before := n.Count(target)
-		if got, worst := n.Harm(target, pods), before-fewestPlaces(n, target, pods); got < worst {
+		if got, worst := n.Harm(target, pods, loose), before-fewestPlaces(n, target, append(pods, loose...)); got < worst {
 			t.Fatalf("takes %d places, but some arrangement takes %d", got, worst)
 		}
 	})

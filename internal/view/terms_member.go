@@ -146,7 +146,7 @@ var memberSections = []section{
 		{Word: "ProviderLeaving", Means: "this cluster's agent is being uninstalled; another provider is tried"},
 		{Word: "ProviderNotReady", Means: "this cluster's Liqo is missing or does not run; another provider is tried", Do: "condition `LiqoReady` of the Advertisement has the cause"},
 		{Word: "InsufficientCapacity", Means: "own pods took it meanwhile; another provider is tried"},
-		{Word: "PodsDoNotFit", Means: "the sums are free, but the pods have [no certain room on its nodes](offloading.md#which-placements-a-provider-accepts); another provider is tried"},
+		{Word: "PodsDoNotFit", Means: "the sums are free, but pods would have [no certain room on its nodes](offloading.md#which-placements-a-provider-accepts); another provider is tried"},
 		{Word: "Unreachable", Means: "the consumer cannot reach the provider; another provider is tried", Do: "open the way from the consumer's agent and Liqo to its API server, or correct `cluster.endpointURL` there"},
 		{Word: "Granted", Means: "the slice has what was reserved"},
 		{Word: "ExceedsGrant", Means: "the consumer's pods exceed the grant; [the newest are evicted](offloading.md#what-a-consumer-runs)", Do: "set `webhook.enabled=true`; if it continues, exclude the consumer in the [LendingPolicy](lending.md)", Level: Warning},

@@ -248,8 +248,8 @@ const (
 	ReasonBrokerTooNew     = "BrokerTooNew"
 	ReasonInsufficient     = "InsufficientCapacity"
 	// ReasonPodsDoNotFit means that the amounts of a placement are free at the provider, but its pods
-	// are not certain to find room on nodes next to the pods promised to others. The broker does not
-	// count this refusal as a broken promise.
+	// or pods promised to others would not be certain to find room on nodes. The broker does not count
+	// this refusal as a broken promise.
 	ReasonPodsDoNotFit  = "PodsDoNotFit"
 	ReasonOutsideBounds = "OutsideBounds"
 	ReasonGranted       = "Granted"

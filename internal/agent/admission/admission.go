@@ -41,8 +41,8 @@ type Decision struct {
 
 // Admitter decides about placements. Four conditions must hold: the cluster takes new placements at
 // all; the operator's LendingPolicy allows the consumer; the amounts fit into the free capacity that
-// is lent, minus what is kept for other placements; and the placement's pods fit on nodes next to
-// the pods that other placements may still create.
+// is lent, minus what is kept for other placements; and the pods that the placement names are certain
+// to fit on nodes, as are those that other placements named and may still create.
 type Admitter struct {
 	client    client.Reader
 	capacity  freeCapacity
@@ -136,12 +136,8 @@ func (a *Admitter) sumsShort(wanted quantity.Amounts, others map[string]kept) st
 }
 
 // nodesShort explains why the pods of a placement do not fit on the nodes. It returns "" if they
-// fit. It checks nothing for a placement that names no pods and may use all nodes. It ignores
-// over-subscription, because a pod needs real room on its node.
+// fit. It ignores over-subscription, because a pod needs real room on its node.
 func (a *Admitter) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, others map[string]kept) (string, error) {
-	if len(inst.Spec.PodShapes) == 0 && !a.picksNodes(&inst.Spec) {
-		return "", nil
-	}
 	layout := a.capacity.Layout()
 	promise, err := promiseOf(inst, wanted, layout.Running[inst.Name])
 	if err != nil {
@@ -166,15 +162,6 @@ func (a *Admitter) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted qu
 		return misfit.Message(), nil
 	}
 	return "", nil
-}
-
-// picksNodes reports whether the pods of a placement may use only some of the nodes that this
-// cluster lends.
-func (a *Admitter) picksNodes(placement *agentv1alpha1.ProviderInstructionSpec) bool {
-	tolerations := tolerationsOf(placement)
-	return len(placement.NodeSelector) > 0 || slices.ContainsFunc(a.capacity.Snapshot().NodeShapes, func(n quantity.NodeShape) bool {
-		return !requirements.TolerateAll(tolerations, n.Taints)
-	})
 }
 
 // tolerationsOf returns the tolerations of a placement's pods, among them those of its devices.

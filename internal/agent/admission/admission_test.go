@@ -166,6 +166,17 @@ func shaped(name string, count int32, cores string, enforced bool, nodes map[str
 	return inst
 }
 
+// sized adds pods of another size to an instruction.
+func sized(inst *agentv1alpha1.ProviderInstruction, count int32, cores string) *agentv1alpha1.ProviderInstruction {
+	inst.Spec.PodShapes = append(inst.Spec.PodShapes, brokerv1alpha1.PodShape{Count: count, Resources: brokerv1alpha1.PodResources{"cpu": resource.MustParse(cores)}})
+	total := inst.Spec.Resources["cpu"]
+	for range count {
+		total.Add(resource.MustParse(cores))
+	}
+	inst.Spec.Resources["cpu"] = total
+	return inst
+}
+
 func tolerating(inst *agentv1alpha1.ProviderInstruction) *agentv1alpha1.ProviderInstruction {
 	inst.Spec.Tolerations = []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}}
 	return inst
@@ -277,13 +288,29 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 				return b
 			}()},
 		},
-		"next to a promise without shapes, of the roomiest nodes": {
+		"next to amounts whose pods could be small and start on every node": {
 			wants: shaped("a", 3, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)},
+			refused: "of 3 pods of cpu 4 only 0 fit",
 		},
-		"next to a promise without shapes that needs two nodes": {
-			wants: shaped("a", 3, "3", false, nil), others: []*agentv1alpha1.ProviderInstruction{provides("b", "6", agentv1alpha1.InstructionActive, true)},
-			refused: "of 3 pods of cpu 3 only 2 fit",
+		"next to amounts that leave enough beside every pod": {
+			wants: shaped("a", 2, "3", false, nil), others: []*agentv1alpha1.ProviderInstruction{provides("b", "3", agentv1alpha1.InstructionActive, true)},
 		},
+		"next to amounts of which one pod runs": {
+			wants: shaped("a", 4, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{provides("b", "1", agentv1alpha1.InstructionActive, true)},
+			running: map[string][]quantity.Amounts{"b": {cores(1)}},
+		},
+		"amounts that are too small to take the room of promised pods": {
+			wants: provides("a", "1", agentv1alpha1.InstructionPending, false), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 4, "3", true, nil)},
+		},
+		"amounts that could take the room of promised pods": {
+			wants: provides("a", "2", agentv1alpha1.InstructionPending, false), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 4, "3", true, nil)},
+			refused: "small pods could take room that pods promised to others need",
+		},
+		"pods that other sizes of the request may keep from starting": {
+			wants:   sized(shaped("a", 4, "3", false, nil), 2, "2"),
+			refused: "of 4 pods of cpu 3 only 2 fit on the nodes here, if other pods of the request and those promised to others start first",
+		},
+		"pods of two sizes in any order": {wants: sized(shaped("a", 2, "4", false, nil), 2, "1")},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -2,18 +2,22 @@
 // pods that were promised to other placements and do not run yet.
 //
 // The agent does not know in which order these pods will start, nor whether the scheduler packs or
-// spreads them. It therefore assumes the worst case: the pods of all other placements start first,
-// on the nodes where they are most in the way. A pod that fits even then is certain to fit. A new
-// placement is accepted if all its pods are certain to fit, and if all promised pods that were
-// certain to fit before still are.
+// spreads them. It therefore assumes the worst case: all other pods start first, on the nodes where
+// they are most in the way, among them those of other sizes of the same placement. A pod that fits
+// even then is certain to fit. A new placement is accepted if all its pods are certain to fit, and
+// if all promised pods that were certain to fit before still are.
 //
-// A placement may have been promised amounts instead of pods of known sizes. Check takes these
-// amounts from the nodes with the most room, as the broker does. If the placement's pods may run
+// A placement may have been promised amounts instead of pods of known sizes, or in addition to them.
+// These amounts may become any number of pods that are as small as one unit of each resource. Such
+// pods are not certain to fit, but they must leave the room of promised pods alone. If they may run
 // only on some nodes, the total that is free on these nodes must be large enough.
+//
+// Check counts the slots for pods that promised pods and the amount "pods" take. It does not count
+// those of the default number of pods, which apply if amounts without "pods" are promised: pods of
+// usual sizes use up other resources first.
 package fitting
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -53,12 +57,20 @@ type Promise struct {
 }
 
 // Unused returns the part of a placement that does not run yet: the promised pods that are not
-// running (left), and the amounts that are kept beyond these and the running pods (rest). Each
-// running pod takes the place of one promised pod: the smallest one that is at least as large as
-// the running pod.
+// running (left), and the amounts that are kept beyond these and the running pods (rest). A running
+// pod takes the place of the smallest promised pod that is at least as large, unless it is smaller
+// and the placement keeps enough for it and all promised pods.
 func Unused(kept quantity.Amounts, promised []Pods, running []quantity.Amounts) (left []Pods, rest quantity.Amounts) {
+	slot := quantity.Amounts{}
+	if _, limited := kept[corev1.ResourcePods]; limited {
+		slot[corev1.ResourcePods] = 1
+	}
 	left = slices.Clone(promised)
 	rest = kept.Max(nil)
+	need := quantity.Amounts{}
+	for _, p := range left {
+		need = need.Add(p.Each.Max(slot).Times(p.Count))
+	}
 	for _, pod := range running {
 		rest = rest.Sub(pod)
 		best := -1
@@ -67,15 +79,19 @@ func Unused(kept quantity.Amounts, promised []Pods, running []quantity.Amounts) 
 				best = i
 			}
 		}
-		if best >= 0 {
+		if best < 0 {
+			continue
+		}
+		if _, fits := quantity.Fits(need, rest); !fits || isCovered(pod, left[best].Each) {
 			left[best].Count--
+			need = need.Sub(left[best].Each.Max(slot))
 		}
 	}
 	for i := range left {
 		// The rest may be too small for all promised pods that are left. This happens if a running pod
 		// matched none of them, or if the kept amounts were reduced.
-		left[i].Count = min(left[i].Count, timesInto(left[i].Each, rest))
-		rest = rest.Sub(left[i].Each.Times(left[i].Count))
+		left[i].Count = min(left[i].Count, timesInto(left[i].Each.Max(slot), rest))
+		rest = rest.Sub(left[i].Each.Max(slot).Times(left[i].Count))
 	}
 	return slices.DeleteFunc(left, func(p Pods) bool { return p.Count == 0 }), rest.Max(nil)
 }
@@ -104,11 +120,12 @@ func timesInto(each, amounts quantity.Amounts) int64 {
 // Misfit describes the pods or amounts of a placement that do not fit.
 type Misfit struct {
 	// Short is a resource of which too little is free on the nodes where the pods may run. If it is
-	// the zero value, Pods and Fit are set.
+	// the zero value, the other fields are set.
 	Short quantity.Shortage
+	// Pods are empty if the placement was promised amounts only.
 	Pods
-	// Fit is how many of the Pods are certain to fit. If it equals Count, all of them fit, but only on
-	// nodes that pods promised to other placements need.
+	// Fit is how many of the Pods are certain to fit. If it equals Count, the placement fits, but only
+	// in room that pods promised to others need.
 	Fit int64
 }
 
@@ -118,10 +135,13 @@ func (m *Misfit) Message() string {
 		return fmt.Sprintf("requested %s of %s, but the nodes that the request selects and tolerates have only %s free, next to what is promised to others",
 			quantity.Format(s.Resource, s.Need), s.Resource, quantity.Format(s.Resource, s.Have))
 	}
+	if m.Count == 0 {
+		return "the amounts are free here, but small pods could take room that pods promised to others need: request podShapes, which say how large the pods are"
+	}
 	if m.Fit >= m.Count {
 		return fmt.Sprintf("%d pods of %s fit here, but only on nodes that pods promised to others need", m.Count, formatAmounts(m.Each))
 	}
-	return fmt.Sprintf("of %d pods of %s only %d fit on the nodes here, next to the pods promised to others", m.Count, formatAmounts(m.Each), m.Fit)
+	return fmt.Sprintf("of %d pods of %s only %d fit on the nodes here, if other pods of the request and those promised to others start first", m.Count, formatAmounts(m.Each), m.Fit)
 }
 
 func formatAmounts(each quantity.Amounts) string {
@@ -137,21 +157,19 @@ func formatAmounts(each quantity.Amounts) string {
 // placement that may use all nodes: the caller must compare them with the free total.
 func Check(nodes []Node, others []Promise, wanted Promise) *Misfit {
 	f := newFloor(nodes, others, wanted)
-	me := len(others)
-	if short := f.shortOnSelected(me); short.Resource != "" {
+	if short := f.shortOnSelected(); short.Resource != "" {
 		return &Misfit{Short: short}
 	}
-	for k, kind := range f.promises[me].kinds {
-		if fit := f.countCertain(me, k, me+1); fit < kind.Count {
-			return &Misfit{Pods: wanted.Pods[kind.from], Fit: fit}
-		}
-	}
-	for i := range others {
-		for k, kind := range f.promises[i].kinds {
-			if with := f.countCertain(i, k, me+1); with < kind.Count && with < f.countCertain(i, k, me) {
-				first := f.promises[me].kinds[0]
-				return &Misfit{Pods: wanted.Pods[first.from], Fit: first.Count}
-			}
+	with, before := f.crowd(true), f.crowd(false)
+	for i, s := range f.sizes {
+		certain := f.countCertain(with, i)
+		switch {
+		case certain >= s.all:
+		case s.mine > 0:
+			return &Misfit{Pods: Pods{s.mine, s.each}, Fit: max(0, certain-(s.all-s.mine))}
+		case certain < f.countCertain(before, i):
+			first := f.sizes[0]
+			return &Misfit{Pods: Pods{first.mine, first.each}, Fit: first.mine}
 		}
 	}
 	return nil
@@ -164,22 +182,18 @@ type floor struct {
 	nodes   packing.Nodes
 	// classes holds one node for each combination of labels and taints. The index in this list is the
 	// number of the class.
-	classes  []*Node
-	promises []promise
-	// scratch is a copy of nodes on which pods are placed. It is reused to save memory.
-	scratch packing.Nodes
+	classes []*Node
+	// sizes holds the promised pods, and loose the amounts that are promised without pods, as pods of
+	// one unit of one resource. The ones of the new placement come first.
+	sizes, loose []size
 }
 
-type promise struct {
-	kinds []kind
-	rest  []packing.Need
-	on    []bool
-}
-
-// kind is one size of pods of a promise. from is its index in Promise.Pods.
-type kind struct {
-	packing.Group
-	from int
+// size is pods of one size with the same requirements on nodes: how many are promised (all), and how
+// many of these to the new placement (mine).
+type size struct {
+	packing.Pod
+	each      quantity.Amounts
+	all, mine int64
 }
 
 func newFloor(nodes []Node, others []Promise, wanted Promise) *floor {
@@ -188,7 +202,6 @@ func newFloor(nodes []Node, others []Promise, wanted Promise) *floor {
 		f.columns.Name(nodes[i].Free)
 	}
 	f.nodes.Reset(len(f.columns))
-	slots := f.columns.Find(corev1.ResourcePods) >= 0
 	classes := map[string]int32{}
 	for i := range nodes {
 		key := fmt.Sprint(nodes[i].Labels, nodes[i].Taints)
@@ -200,46 +213,45 @@ func newFloor(nodes []Node, others []Promise, wanted Promise) *floor {
 		}
 		f.nodes.Add(nodes[i].Count, f.columns.Free(nodes[i].Free), class)
 	}
-	for _, p := range append(slices.Clone(others), wanted) {
-		f.promises = append(f.promises, f.promiseOf(p, slots))
-	}
-	for i := range others {
-		for _, n := range f.promises[i].rest {
-			f.nodes.TakeRoomiest(n.Column, n.Amount, f.promises[i].on)
+	known := map[string]int{}
+	f.addPromise(known, wanted)
+	for _, list := range [][]size{f.sizes, f.loose} {
+		for i := range list {
+			list[i].mine = list[i].all
 		}
+	}
+	for _, p := range others {
+		f.addPromise(known, p)
 	}
 	return f
 }
 
-// promiseOf converts a Promise to the form that package packing needs, with the largest pods first.
-// slots is true if the nodes limit the number of their pods; then each pod requests 1 of the
-// resource "pods".
-func (f *floor) promiseOf(in Promise, slots bool) promise {
-	out := promise{on: f.selectClasses(in)}
-	total := in.Rest
-	for i, p := range in.Pods {
-		each := p.Each.Max(nil)
-		if slots {
+// addPromise adds a promise to sizes and loose. known maps what identifies a size to its index. If
+// the nodes limit the number of their pods, each pod requests 1 of the resource "pods".
+func (f *floor) addPromise(known map[string]int, p Promise) {
+	on := f.selectClasses(p)
+	add := func(list *[]size, count int64, each quantity.Amounts, needs []packing.Need) {
+		key := fmt.Sprint(list == &f.loose, needs, on)
+		at, found := known[key]
+		if !found {
+			at = len(*list)
+			known[key] = at
+			*list = append(*list, size{Pod: packing.Pod{Needs: needs, On: on}, each: each})
+		}
+		(*list)[at].all += count
+	}
+	for _, pods := range p.Pods {
+		each := pods.Each
+		if f.columns.Find(corev1.ResourcePods) >= 0 {
 			each = each.Max(quantity.Amounts{corev1.ResourcePods: 1})
 		}
-		total = total.Add(p.Each.Times(p.Count))
-		out.kinds = append(out.kinds, kind{packing.Group{Pod: packing.Pod{Needs: f.columns.Needs(each), On: out.on}, Count: p.Count}, i})
+		add(&f.sizes, pods.Count, pods.Each, f.columns.Needs(each))
 	}
-	share := func(k kind) (most float64) {
-		for name, amount := range in.Pods[k.from].Each {
-			if total[name] > 0 {
-				most = max(most, float64(amount)/float64(total[name]))
-			}
-		}
-		return most
-	}
-	slices.SortStableFunc(out.kinds, func(a, b kind) int { return cmp.Compare(share(b), share(a)) })
-	for _, n := range f.columns.Needs(in.Rest) {
-		if n.Column >= 0 && f.columns[n.Column] != corev1.ResourcePods {
-			out.rest = append(out.rest, n)
+	for _, need := range f.columns.Needs(p.Rest) {
+		if need.Column >= 0 {
+			add(&f.loose, need.Amount, nil, []packing.Need{{Column: need.Column, Amount: 1}})
 		}
 	}
-	return out
 }
 
 // selectClasses returns, for each class of nodes, whether the pods of a promise may run there. It
@@ -255,51 +267,54 @@ func (f *floor) selectClasses(in Promise) []bool {
 	return on
 }
 
-// countCertain returns how many pods of one kind of a promise are certain to fit, wherever the
-// scheduler puts the pods of other promises. It considers only the first upTo promises. Larger pods
-// of the same promise are placed first.
-func (f *floor) countCertain(of, which, upTo int) int64 {
-	p := &f.promises[of]
-	target := p.kinds[which]
-	f.scratch.CopyFrom(&f.nodes)
-	for _, k := range p.kinds[:which] {
-		f.scratch.Place(k.Pod, k.Count)
+// crowd holds the pods that may start, with the indexes of sizes and loose.
+type crowd struct{ pods, loose []packing.Group }
+
+// crowd returns the pods of all placements, or those of all but the new one.
+func (f *floor) crowd(mine bool) (c crowd) {
+	groups := func(list []size) []packing.Group {
+		out := make([]packing.Group, len(list))
+		for i, s := range list {
+			out[i] = packing.Group{Pod: s.Pod, Count: s.all}
+			if !mine {
+				out[i].Count -= s.mine
+			}
+		}
+		return out
 	}
-	return max(0, f.scratch.Count(target.Pod)-f.scratch.Harm(target.Pod, f.groupsOfOthers(of, upTo)))
+	return crowd{groups(f.sizes), groups(f.loose)}
 }
 
-// shortOnSelected returns the first resource of the promise's Rest of which too little is free on
-// the nodes that the promise selects, after the pods of all promises are placed. It returns the
-// zero value if nothing is missing, or if the promise may use all nodes.
-func (f *floor) shortOnSelected(of int) (short quantity.Shortage) {
-	p := &f.promises[of]
-	if p.on == nil {
+// countCertain returns how many pods of one size are certain to fit, wherever the scheduler puts all
+// others of the crowd. Pods of the size itself need no bound: each takes exactly one place.
+func (f *floor) countCertain(c crowd, of int) int64 {
+	target := c.pods[of]
+	c.pods[of].Count = 0
+	harm := f.nodes.Harm(target.Pod, c.pods, c.loose)
+	c.pods[of].Count = target.Count
+	return f.nodes.Count(target.Pod) - harm
+}
+
+// shortOnSelected returns the first resource of the new placement's Rest of which too little is free
+// on the nodes that the placement selects, after all pods and the Rest of others are placed, the
+// Rest on the nodes with the most room, as the broker does. It returns the zero value if nothing is
+// missing, or if the placement may use all nodes.
+func (f *floor) shortOnSelected() (short quantity.Shortage) {
+	if len(f.loose) == 0 || f.loose[0].mine == 0 || f.loose[0].On == nil {
 		return short
 	}
-	f.scratch.CopyFrom(&f.nodes)
-	for i := range f.promises {
-		for _, k := range f.promises[i].kinds {
-			f.scratch.Place(k.Pod, k.Count)
-		}
+	var left packing.Nodes
+	left.CopyFrom(&f.nodes)
+	for _, s := range f.loose {
+		left.TakeRoomiest(s.Needs[0].Column, s.all-s.mine, s.On)
 	}
-	for _, n := range p.rest {
-		if room := f.scratch.Room(n.Column, p.on); room < n.Amount {
-			return quantity.Shortage{Resource: f.columns[n.Column], Need: n.Amount, Have: room}
+	for _, s := range f.sizes {
+		left.Place(s.Pod, s.all)
+	}
+	for _, s := range f.loose {
+		if column := s.Needs[0].Column; s.mine > left.Room(column, s.On) {
+			return quantity.Shortage{Resource: f.columns[column], Need: s.mine, Have: left.Room(column, s.On)}
 		}
 	}
 	return short
-}
-
-// groupsOfOthers returns the pods of the first upTo promises except one.
-func (f *floor) groupsOfOthers(of, upTo int) []packing.Group {
-	var all []packing.Group
-	for i := range upTo {
-		if i == of {
-			continue
-		}
-		for _, k := range f.promises[i].kinds {
-			all = append(all, k.Group)
-		}
-	}
-	return all
 }

@@ -1,8 +1,8 @@
 package fitting
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -29,8 +29,13 @@ func TestUnusedIsWhatDoesNotRun(t *testing.T) {
 		"a smaller pod runs in its place":    {kept: cores(8), promised: []Pods{{2, cores(4)}}, running: []quantity.Amounts{cores(3)}, want: []Pods{{1, cores(4)}}, rest: cores(1)},
 		"a pod stands for the smallest size": {kept: cores(10), promised: []Pods{{2, cores(4)}, {1, cores(2)}}, running: []quantity.Amounts{cores(2)}, want: []Pods{{2, cores(4)}}, rest: quantity.Amounts{"cpu": 0}},
 		"a larger pod leaves less for all":   {kept: cores(8), promised: []Pods{{2, cores(4)}}, running: []quantity.Amounts{cores(5)}, want: []Pods{}, rest: cores(3)},
-		"less is kept after a reduction":     {kept: cores(5), promised: []Pods{{2, cores(4)}}, want: []Pods{{1, cores(4)}}, rest: cores(1)},
-		"without shapes everything is rest":  {kept: cores(5), running: []quantity.Amounts{cores(2)}, rest: cores(3)},
+		"a smaller pod runs beside them":     {kept: cores(11), promised: []Pods{{2, cores(4)}}, running: []quantity.Amounts{cores(3)}, want: []Pods{{2, cores(4)}}, rest: quantity.Amounts{"cpu": 0}},
+		"each pod takes a slot": {
+			kept: quantity.Amounts{"cpu": 12, corev1.ResourcePods: 4}, promised: []Pods{{2, cores(4)}}, running: []quantity.Amounts{{"cpu": 3, corev1.ResourcePods: 1}},
+			want: []Pods{{2, cores(4)}}, rest: quantity.Amounts{"cpu": 1, corev1.ResourcePods: 1},
+		},
+		"less is kept after a reduction":    {kept: cores(5), promised: []Pods{{2, cores(4)}}, want: []Pods{{1, cores(4)}}, rest: cores(1)},
+		"without shapes everything is rest": {kept: cores(5), running: []quantity.Amounts{cores(2)}, rest: cores(3)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,8 +47,8 @@ func TestUnusedIsWhatDoesNotRun(t *testing.T) {
 	}
 }
 
-// Clusters of GPU nodes get requests until few fit. Then the pods of all accepted ones start in
-// any order under a scheduler with any preference, and each must find a node.
+// Clusters of GPU nodes get requests, and some of the promised pods start between two requests. Whatever
+// starts first, and whichever nodes the scheduler prefers, each promised pod must find a node in the end.
 func TestAcceptedPodsFindNodesWhateverTheSchedulerPrefers(t *testing.T) {
 	schedulers := map[string]func(*rand.Rand) func(quantity.Amounts) float64{
 		"packs": func(*rand.Rand) func(quantity.Amounts) float64 { return busiest },
@@ -60,22 +65,42 @@ func TestAcceptedPodsFindNodesWhateverTheSchedulerPrefers(t *testing.T) {
 			return func(f quantity.Amounts) float64 { return -float64(f["gpu"]) }
 		},
 	}
-	for name, prefers := range schedulers {
-		t.Run(name, func(t *testing.T) {
-			accepted, refused := 0, 0
-			for seed := range uint64(300) {
-				r := rand.New(rand.NewPCG(seed, 1))
-				nodes := randomNodes(r)
-				promises, no := grant(r, nodes)
-				accepted, refused = accepted+len(promises), refused+no
-				if stuck := schedule(r, nodes, promises, prefers(r)); stuck != nil {
-					t.Fatalf("seed %d: a pod of %v finds no node among %v; promised: %v", seed, stuck, nodes, promises)
+	requests := map[string]func(*rand.Rand) *placement{
+		"one size":          func(r *rand.Rand) *placement { return randomPlacement(r, 1) },
+		"several sizes":     func(r *rand.Rand) *placement { return randomPlacement(r, 1+r.IntN(3)) },
+		"half without pods": func(r *rand.Rand) *placement { return randomPlacement(r, r.IntN(2)) },
+		"sizes and amounts": func(r *rand.Rand) *placement {
+			p := randomPlacement(r, r.IntN(3))
+			p.kept = p.kept.Add(quantity.Amounts{"cpu": r.Int64N(3), "memory": r.Int64N(9), corev1.ResourcePods: r.Int64N(3)})
+			return p
+		},
+	}
+	for request, next := range requests {
+		for scheduler, prefers := range schedulers {
+			t.Run(request+", scheduler "+scheduler, func(t *testing.T) {
+				accepted, refused := 0, 0
+				for seed := range uint64(100) {
+					r := rand.New(rand.NewPCG(seed, 1))
+					c := &cluster{random: r, prefers: prefers(r), order: r.IntN(4), free: randomNodes(r)}
+					nodes := fmt.Sprint(c.free)
+					for range 20 {
+						if !c.grant(next(r)) {
+							refused++
+						}
+						if r.IntN(3) == 0 {
+							c.start(r.IntN(4))
+						}
+					}
+					accepted += len(c.placements)
+					if c.start(math.MaxInt); c.stuck != nil {
+						t.Errorf("seed %d: a pod of %v finds no node among %v; promised: %v", seed, c.stuck, nodes, c.placements)
+					}
 				}
-			}
-			if accepted < 600 || refused < 100 {
-				t.Errorf("%d accepted and %d refused: the test shows nothing", accepted, refused)
-			}
-		})
+				if accepted < 200 || refused < 100 {
+					t.Errorf("%d accepted and %d refused: the test shows nothing", accepted, refused)
+				}
+			})
+		}
 	}
 }
 
@@ -83,72 +108,176 @@ func busiest(free quantity.Amounts) float64 {
 	return -float64(free["cpu"])/64 - float64(free["memory"])/256 - float64(free["gpu"])/8
 }
 
-func randomNodes(r *rand.Rand) (nodes []Node) {
+func randomNodes(r *rand.Rand) (free []quantity.Amounts) {
 	for range 2 + r.IntN(6) {
-		nodes = append(nodes, Node{Count: 1, Free: quantity.Amounts{
+		free = append(free, quantity.Amounts{
 			"cpu": 16 + r.Int64N(49), "memory": 64 + r.Int64N(193), "gpu": []int64{0, 2, 4, 8}[r.IntN(4)], corev1.ResourcePods: 20,
-		}})
+		})
 	}
-	return nodes
+	return free
 }
 
-func grant(r *rand.Rand, nodes []Node) (promises []Promise, refused int) {
-	for range 20 {
+// placement is a request: the amounts that are kept for it, the pods that it names, those of them that do
+// not run yet, and its pods that run. Beside the named pods it may have others, up to the amounts.
+type placement struct {
+	kept             quantity.Amounts
+	shapes           []Pods
+	waiting, running []quantity.Amounts
+	// full is true once another pod found no node.
+	full bool
+}
+
+func (p *placement) String() string { return fmt.Sprintf("%v of %v", p.shapes, p.kept) }
+
+func randomPlacement(r *rand.Rand, sizes int) *placement {
+	p := &placement{kept: quantity.Amounts{}}
+	for range max(1, sizes) {
 		each := quantity.Amounts{"cpu": 1 + r.Int64N(12), "memory": 1 + r.Int64N(48), "gpu": []int64{0, 1, 1, 2, 4}[r.IntN(5)]}
-		wanted := Promise{Pods: []Pods{{1 + r.Int64N(4), each}}}
-		if Check(nodes, promises, wanted) == nil {
-			promises = append(promises, wanted)
-		} else {
-			refused++
+		pods := Pods{1 + r.Int64N(4), each}
+		p.kept = p.kept.Add(each.Max(quantity.Amounts{corev1.ResourcePods: 1}).Times(pods.Count))
+		if sizes > 0 {
+			p.shapes, p.waiting = append(p.shapes, pods), append(p.waiting, slices.Repeat([]quantity.Amounts{each}, int(pods.Count))...)
 		}
 	}
-	return promises, refused
+	return p
 }
 
-// schedule starts all pods in a random order, each on the node with the highest score, and returns
-// the first one that fits on no node, or nil if all fit.
-func schedule(r *rand.Rand, nodes []Node, promises []Promise, score func(quantity.Amounts) float64) quantity.Amounts {
-	var pods, free []quantity.Amounts
-	for _, p := range promises {
-		for _, kind := range p.Pods {
-			for range kind.Count {
-				pods = append(pods, kind.Each.Max(quantity.Amounts{corev1.ResourcePods: 1}))
+func (p *placement) promise() Promise {
+	pods, rest := Unused(p.kept, p.shapes, p.running)
+	return Promise{Pods: pods, Rest: rest}
+}
+
+// cluster is a provider with nodes, and a scheduler that takes the node with the highest score.
+type cluster struct {
+	random     *rand.Rand
+	prefers    func(quantity.Amounts) float64
+	order      int
+	free       []quantity.Amounts
+	placements []*placement
+	stuck      quantity.Amounts
+}
+
+// grant accepts a placement if its amounts and its pods fit.
+func (c *cluster) grant(p *placement) bool {
+	var nodes []Node
+	room := quantity.Amounts{}
+	for _, free := range c.free {
+		nodes, room = append(nodes, Node{Count: 1, Free: free}), room.Add(free)
+	}
+	var others []Promise
+	for _, o := range c.placements {
+		others, room = append(others, o.promise()), room.Sub(o.kept)
+		for _, pod := range o.running {
+			room = room.Add(pod)
+		}
+	}
+	if _, fits := quantity.Fits(p.kept, room); !fits || Check(nodes, others, p.promise()) != nil {
+		return false
+	}
+	c.placements = append(c.placements, p)
+	return true
+}
+
+// start starts at most this many pods.
+func (c *cluster) start(most int) {
+	for range most {
+		p, pod, named := c.next()
+		if p == nil {
+			return
+		}
+		switch {
+		case c.place(p, pod):
+		case named:
+			c.stuck = pod
+		default:
+			p.full = true
+		}
+	}
+}
+
+// next takes a pod that does not run yet. The order decides whether others start before the named pods, and
+// whether the smallest, the largest or any of them starts first.
+func (c *cluster) next() (of *placement, pod quantity.Amounts, named bool) {
+	best := math.Inf(-1)
+	for _, p := range c.placements {
+		if other := c.other(p); other != nil {
+			if score := []float64{c.random.Float64(), 1e6, 1e6, -1e6}[c.order]; score > best {
+				of, pod, named, best = p, other, false, score
+			}
+		}
+		for _, w := range p.waiting {
+			if score := []float64{c.random.Float64(), busiest(w), -busiest(w), c.random.Float64()}[c.order]; score > best {
+				of, pod, named, best = p, w, true, score
 			}
 		}
 	}
-	for _, n := range nodes {
-		free = append(free, n.Free.Clone())
+	if named {
+		at := slices.IndexFunc(of.waiting, pod.Equal)
+		of.waiting = slices.Delete(slices.Clone(of.waiting), at, at+1)
 	}
-	r.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-	for _, pod := range pods {
-		var room []int
-		for i := range free {
-			if _, fits := quantity.Fits(pod, free[i]); fits {
-				room = append(room, i)
-			}
-		}
-		if len(room) == 0 {
-			return pod
-		}
-		best := slices.MaxFunc(room, func(i, j int) int { return cmp.Compare(score(free[i]), score(free[j])) })
-		free[best] = free[best].Sub(pod)
+	return of, pod, named
+}
+
+// other returns a pod that a placement may have beside the pods that it names, or nil.
+func (c *cluster) other(p *placement) quantity.Amounts {
+	_, rest := Unused(p.kept, p.shapes, p.running)
+	if rest[corev1.ResourcePods] == 0 || p.full {
+		return nil
 	}
-	return nil
+	pod := quantity.Amounts{corev1.ResourcePods: 1}
+	for name, amount := range rest {
+		switch {
+		case name == corev1.ResourcePods || amount == 0:
+		case c.random.IntN(2) == 0:
+			pod[name] = 1
+		default:
+			pod[name] = max(1, amount/rest[corev1.ResourcePods])
+		}
+	}
+	return pod
+}
+
+// place puts a pod on a node and returns true, or returns false if it fits on none.
+func (c *cluster) place(p *placement, pod quantity.Amounts) bool {
+	pod = pod.Max(quantity.Amounts{corev1.ResourcePods: 1})
+	best := -1
+	for i, free := range c.free {
+		if _, fits := quantity.Fits(pod, free); fits && (best < 0 || c.prefers(free) > c.prefers(c.free[best])) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	c.free[best] = c.free[best].Sub(pod)
+	p.running = append(p.running, pod)
+	return true
 }
 
 // BenchmarkCheckNextToManyPromises measures Check for a large provider, which must answer within
 // the time that the broker gives it.
 func BenchmarkCheckNextToManyPromises(b *testing.B) {
-	r := rand.New(rand.NewPCG(7, 7))
-	var nodes []Node
-	for range 2000 {
-		nodes = append(nodes, randomNodes(r)[0])
-	}
-	var promises []Promise
-	for range 200 {
-		promises = append(promises, Promise{Pods: []Pods{{20, quantity.Amounts{"cpu": 1 + r.Int64N(12), "memory": 1 + r.Int64N(48), "gpu": r.Int64N(3)}}}})
-	}
-	for b.Loop() {
-		Check(nodes, promises, Promise{Pods: []Pods{{4, quantity.Amounts{"cpu": 8, "gpu": 1}}}})
+	for _, size := range []struct{ nodes, promises int }{{80, 100}, {80, 300}, {80, 1000}, {2000, 200}} {
+		b.Run(fmt.Sprintf("%d nodes and %d promises", size.nodes, size.promises), func(b *testing.B) {
+			r := rand.New(rand.NewPCG(7, 7))
+			var nodes []Node
+			for range size.nodes {
+				nodes = append(nodes, Node{Count: 1, Free: randomNodes(r)[0].Times(100)})
+			}
+			var promises []Promise
+			for i := range size.promises {
+				each := quantity.Amounts{"cpu": 1 + r.Int64N(12), "memory": 1 + r.Int64N(48), "gpu": r.Int64N(3)}
+				if i%2 == 0 {
+					promises = append(promises, Promise{Pods: []Pods{{1 + r.Int64N(20), each}}})
+				} else {
+					promises = append(promises, Promise{Rest: each})
+				}
+			}
+			for b.Loop() {
+				if misfit := Check(nodes, promises, Promise{Pods: []Pods{{4, quantity.Amounts{"cpu": 8, "gpu": 1}}}}); misfit != nil {
+					b.Fatal(misfit.Message()) // the whole check must run
+				}
+			}
+		})
 	}
 }
