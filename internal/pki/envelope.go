@@ -156,27 +156,23 @@ func openEnvelope(wrapped []byte) (*envelope, error) {
 // verifyChain verifies a certificate chain and returns its first certificate. The chain must lead
 // to roots. All its certificates must be valid at the given time and allow the usage.
 func verifyChain(chain [][]byte, roots *x509.CertPool, at time.Time, usage x509.ExtKeyUsage) (*x509.Certificate, error) {
-	intermediates := x509.NewCertPool()
-	var leaf *x509.Certificate
+	certificates := make([]*x509.Certificate, len(chain))
 	for i, der := range chain {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
+		var err error
+		if certificates[i], err = x509.ParseCertificate(der); err != nil {
 			return nil, fmt.Errorf("certificate %d cannot be read", i)
 		}
-		if i == 0 {
-			leaf = cert
-			continue
-		}
-		intermediates.AddCert(cert)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{
-		Roots:         roots,
-		Intermediates: intermediates,
-		CurrentTime:   at,
-		KeyUsages:     []x509.ExtKeyUsage{usage},
+	if _, err := VerifyChain(certificates, roots, at, usage); err != nil {
+		return nil, fmt.Errorf("certificate of %q: %w", certificates[0].Subject, err)
+	}
+	return certificates[0], nil
+}
+
+// VerifyChain verifies the first certificate of a chain, and returns the paths from it to roots. All
+// certificates must be valid at the given time and allow the usage.
+func VerifyChain(chain []*x509.Certificate, roots *x509.CertPool, at time.Time, usage x509.ExtKeyUsage) ([][]*x509.Certificate, error) {
+	return chain[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: newCertPool(chain[1:]), CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{usage},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("certificate of %q: %w", leaf.Subject, err)
-	}
-	return leaf, nil
 }

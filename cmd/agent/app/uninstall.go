@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/identity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/leaving"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
@@ -101,17 +102,13 @@ func (o *uninstallOptions) releaseReservations(ctx context.Context, names []stri
 	return nil
 }
 
-// brokerURLsFile is a file in the folder with an enrolled agent's certificate. It contains the
-// addresses of the broker, one per line.
-const brokerURLsFile = "broker-urls"
-
 // openBroker returns a transport to the broker, with the same settings as the agent.
 func openBroker(o *options) (*httptransport.Transport, error) {
 	if o.brokerKubeconfig != "" {
 		return o.newTransport(nil)
 	}
 	if len(o.brokerURLs) == 0 && o.certPath != "" {
-		text, err := os.ReadFile(filepath.Join(o.certPath, brokerURLsFile))
+		text, err := os.ReadFile(filepath.Join(o.certPath, identity.BrokerURLsFile))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}

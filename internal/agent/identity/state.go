@@ -3,7 +3,6 @@ package identity
 import (
 	"bytes"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,14 +19,14 @@ const (
 	// until the certificate arrives.
 	pendingKeyEntry     = "pending.key"
 	pendingRequestEntry = "pending.csr"
-	// brokerURLsEntry holds the broker's addresses for agents, one per line.
-	brokerURLsEntry = "broker-urls"
+	// BrokerURLsFile holds the broker's addresses for agents, one per line.
+	BrokerURLsFile = "broker-urls"
 )
 
 // entries lists all entries that this package writes. It does not touch other entries of the
 // Secret.
 var entries = []string{
-	pki.CertFile, pki.KeyFile, pki.CAFile, pki.AgentsCAFile, brokerURLsEntry, pendingKeyEntry, pendingRequestEntry,
+	pki.CertFile, pki.KeyFile, pki.CAFile, pki.AgentsCAFile, BrokerURLsFile, pendingKeyEntry, pendingRequestEntry,
 }
 
 // State is the usable content of the Secret.
@@ -81,7 +80,7 @@ func readCertificate(data map[string][]byte) (*Certificate, error) {
 	c := &Certificate{
 		KeyPair: pki.KeyPair{CertPEM: data[pki.CertFile], KeyPEM: data[pki.KeyFile]},
 		CA:      data[pki.CAFile], AgentsCA: data[pki.AgentsCAFile],
-		BrokerURLs: strings.Fields(string(data[brokerURLsEntry])),
+		BrokerURLs: strings.Fields(string(data[BrokerURLsFile])),
 	}
 	if err := c.parseFields(); err != nil {
 		return nil, err
@@ -117,7 +116,7 @@ func (s State) secretData() map[string][]byte {
 	if c := s.Certificate; c != nil {
 		maps.Copy(data, c.filesByName())
 		if len(c.BrokerURLs) > 0 {
-			data[brokerURLsEntry] = []byte(strings.Join(c.BrokerURLs, "\n"))
+			data[BrokerURLsFile] = []byte(strings.Join(c.BrokerURLs, "\n"))
 		}
 	}
 	if r := s.Request; r != nil {
@@ -175,25 +174,12 @@ func (r *Request) acceptAnswer(answer *v1.IssuedCertificate, now time.Time) (*Ce
 // verifyChain checks that one of the agents' roots has signed the certificate. It checks for the
 // time at which the certificate becomes valid, because the local clock may be slow.
 func (c *Certificate) verifyChain() error {
-	pair, err := c.TLS()
+	chain, err := pki.ParseBundle(c.CertPEM)
 	if err != nil {
 		return err
 	}
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(c.AgentsCA) {
-		return errors.New("no CA certificate")
-	}
-	intermediates := x509.NewCertPool()
-	for _, der := range pair.Certificate[1:] {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			return err
-		}
-		intermediates.AddCert(cert)
-	}
-	_, err = c.Leaf.Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: intermediates, CurrentTime: c.Leaf.NotBefore,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	roots.AppendCertsFromPEM(c.AgentsCA) // parseFields has parsed them
+	_, err = pki.VerifyChain(chain, roots, c.Leaf.NotBefore, x509.ExtKeyUsageClientAuth)
 	return err
 }

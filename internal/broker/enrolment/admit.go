@@ -22,27 +22,27 @@ const bindTries = 3
 // admitApplication decides about an application. If the decision requires it, it first records in
 // the token which key has used it: if two keys present the same token at the same time, one of them
 // is refused.
-func (e *Enroller) admitApplication(ctx context.Context, policy access.Policy, a Application) (Outcome, error) {
+func (e *Enroller) admitApplication(ctx context.Context, policy access.Policy, r *Request, token string) (Outcome, error) {
 	for range bindTries {
-		kept, token, err := e.findToken(ctx, a.Token)
+		kept, known, err := e.findToken(ctx, token)
 		if err != nil {
 			return Outcome{}, err
 		}
-		outcome, err := decideApplication(policy, a, token, e.Clock.Now())
+		outcome, err := decideApplication(policy, r, token, known, e.Clock.Now())
 		if err != nil || !outcome.Bind {
 			return outcome, err
 		}
-		kept.Data[usedByKey] = a.Fingerprint
+		kept.Data[usedByKey] = r.Fingerprint
 		err = e.Client.Update(ctx, kept)
 		if err == nil {
-			e.announceReturn(ctx, a)
+			e.announceReturn(ctx, r)
 			return outcome, nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return Outcome{}, wrapUnavailable("binding token %q to its key: %w", token.ID, err)
+			return Outcome{}, wrapUnavailable("binding token %q to its key: %w", known.ID, err)
 		}
 	}
-	return Outcome{}, wrapUnavailable("token of cluster %q changed %d times while it was being used", a.ClusterID, bindTries)
+	return Outcome{}, wrapUnavailable("token of cluster %q changed %d times while it was being used", r.ClusterID, bindTries)
 }
 
 // findToken returns the stored token with the ID in text, and the ConfigMap that stores it. It
@@ -71,14 +71,14 @@ func (e *Enroller) findToken(ctx context.Context, text string) (*corev1.ConfigMa
 
 // announceReturn records a warning if a cluster enrols that the broker already knows: either its
 // agent was reinstalled, or its token was stolen.
-func (e *Enroller) announceReturn(ctx context.Context, a Application) {
+func (e *Enroller) announceReturn(ctx context.Context, r *Request) {
 	known := &brokerv1alpha1.ClusterAdvertisement{}
-	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: a.ClusterID}, known); err != nil {
+	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: r.ClusterID}, known); err != nil {
 		return // the cluster is unknown, or the API server did not answer
 	}
-	e.Log.Info("known cluster enrols again", "cluster", a.ClusterID, "key", a.Fingerprint)
+	e.Log.Info("known cluster enrols again", "cluster", r.ClusterID, "key", r.Fingerprint)
 	e.Recorder.Eventf(known, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonReEnrolled, "Enrol",
-		"cluster %s enrols again with a token, key %s: deny the cluster if its administrator did not do this", a.ClusterID, a.Fingerprint)
+		"cluster %s enrols again with a token, key %s: deny the cluster if its administrator did not do this", r.ClusterID, r.Fingerprint)
 }
 
 // wrapUnavailable returns an error for a failure of the API server. The text of format is for the

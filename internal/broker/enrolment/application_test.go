@@ -93,7 +93,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := decideApplication(access.PolicyOf(&tc.spec), Application{"rome", keyA, tc.shown}, tc.known, noon.Add(tc.after))
+			got, err := decideApplication(access.PolicyOf(&tc.spec), &Request{ClusterID: "rome", Fingerprint: keyA}, tc.shown, tc.known, noon.Add(tc.after))
 			if reason := fault.ReasonOf(err); reason != tc.wantReason {
 				t.Fatalf("got %+v, %v; want reason %q", got, err, tc.wantReason)
 			}
@@ -118,22 +118,22 @@ func TestTokenYieldsCertificatesForOneKey(t *testing.T) {
 		token, text := NewToken("rome", noon)
 		issued := map[string]bool{}
 		for range rapid.IntRange(1, 20).Draw(t, "applications") {
-			a := Application{
+			r := &Request{
 				ClusterID:   rapid.SampledFrom([]string{"rome", "paris"}).Draw(t, "cluster"),
 				Fingerprint: fmt.Sprint(rapid.IntRange(1, 3).Draw(t, "key")),
-				Token:       rapid.SampledFrom([]string{text, text + "a", strings.ToUpper(text), ""}).Draw(t, "token"),
 			}
+			shown := rapid.SampledFrom([]string{text, text + "a", strings.ToUpper(text), ""}).Draw(t, "token")
 			now := noon.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "minute")) * time.Minute)
-			got, err := decideApplication(access.Policy{}, a, &token, now)
+			got, err := decideApplication(access.Policy{}, r, shown, &token, now)
 			if err != nil || !got.Issue {
 				continue
 			}
 			if got.Bind {
-				token.UsedBy = a.Fingerprint
+				token.UsedBy = r.Fingerprint
 			}
-			issued[a.ClusterID+" "+a.Fingerprint] = true
-			if a.Token != text || now.After(token.Expires) {
-				t.Errorf("issued for %+v at %s", a, now)
+			issued[r.ClusterID+" "+r.Fingerprint] = true
+			if shown != text || now.After(token.Expires) {
+				t.Errorf("issued for %+v with token %q at %s", r, shown, now)
 			}
 		}
 		if len(issued) > 1 {

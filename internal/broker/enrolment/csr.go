@@ -54,15 +54,15 @@ func URIOf(trustDomain, clusterID string) string {
 // with the only ones that it allows.
 func CheckRequest(text, clusterID, trustDomain string) (*Request, error) {
 	if !pki.ValidClusterID(clusterID) {
-		return nil, invalidCSR("cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, pki.MaxClusterIDLength)
+		return nil, fault.New(fault.InvalidCSR, "cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, pki.MaxClusterIDLength)
 	}
 	der, err := decodeRequest(text)
 	if err != nil {
-		return nil, invalidCSR("csr: %v", err)
+		return nil, fault.New(fault.InvalidCSR, "csr: %v", err)
 	}
 	csr, err := x509.ParseCertificateRequest(der)
 	if err != nil {
-		return nil, invalidCSR("csr: cannot be parsed: %v", err)
+		return nil, fault.New(fault.InvalidCSR, "csr: cannot be parsed: %v", err)
 	}
 	for _, check := range []func() error{
 		func() error { return checkKey(csr) },
@@ -70,7 +70,7 @@ func CheckRequest(text, clusterID, trustDomain string) (*Request, error) {
 		func() error { return checkAttributes(csr, URIOf(trustDomain, clusterID)) },
 	} {
 		if err := check(); err != nil {
-			return nil, invalidCSR("csr: %v", err)
+			return nil, fault.New(fault.InvalidCSR, "csr: %v", err)
 		}
 	}
 	return &Request{
@@ -78,10 +78,6 @@ func CheckRequest(text, clusterID, trustDomain string) (*Request, error) {
 		PEM:         pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der}),
 		Fingerprint: pki.SPKIHash(csr.RawSubjectPublicKeyInfo),
 	}, nil
-}
-
-func invalidCSR(format string, args ...any) error {
-	return fault.New(fault.InvalidCSR, format, args...)
 }
 
 func decodeRequest(text string) ([]byte, error) {

@@ -1,6 +1,7 @@
 package enrolment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,9 +78,7 @@ func New(o Options) (*Enroller, error) {
 	if o.Duration < time.Hour {
 		return nil, fmt.Errorf("--agent-certificate-duration %s: the minimum is 1h", o.Duration)
 	}
-	if o.IssueWait == 0 {
-		o.IssueWait = defaultIssueWait
-	}
+	o.IssueWait = cmp.Or(o.IssueWait, defaultIssueWait)
 	return &Enroller{o}, nil
 }
 
@@ -99,7 +98,7 @@ func (e *Enroller) Enrol(ctx context.Context, req *v1.EnrolmentRequest) (*v1.Iss
 	if err != nil {
 		return nil, nil, err
 	}
-	outcome, err := e.admitApplication(ctx, policy, Application{ClusterID: req.ClusterID, Fingerprint: request.Fingerprint, Token: req.Token})
+	outcome, err := e.admitApplication(ctx, policy, request, req.Token)
 	if err != nil {
 		return nil, nil, err
 	}

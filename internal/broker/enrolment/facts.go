@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
@@ -47,27 +47,16 @@ func (e *Enroller) publishFacts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data := map[string]string{urlKey: e.EnrolmentURL, caHashKey: pki.KeyHash(signer)}
-	kept := &corev1.ConfigMap{}
-	err = e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: factsName}, kept)
-	if apierrors.IsNotFound(err) {
-		err = e.Client.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: e.Namespace, Name: factsName,
-				Labels: map[string]string{brokerv1alpha1.ManagedByLabel: brokerv1alpha1.ManagedByBroker},
-			},
-			Data: data,
-		})
-		if apierrors.IsAlreadyExists(err) {
-			return nil // another replica has created it with the same Facts
-		}
-		return err
+	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: factsName}}
+	_, err = controllerutil.CreateOrUpdate(ctx, e.Client, kept, func() error {
+		metav1.SetMetaDataLabel(&kept.ObjectMeta, brokerv1alpha1.ManagedByLabel, brokerv1alpha1.ManagedByBroker)
+		kept.Data = map[string]string{urlKey: e.EnrolmentURL, caHashKey: pki.KeyHash(signer)}
+		return nil
+	})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // another replica has created it with the same Facts
 	}
-	if err != nil || maps.Equal(kept.Data, data) {
-		return err
-	}
-	kept.Data = data
-	return e.Client.Update(ctx, kept)
+	return err
 }
 
 // signerOf returns the root certificate that clients need in order to verify the broker's

@@ -13,7 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -136,27 +138,22 @@ func (e *Enroller) awaitEnd(ctx context.Context, asked *cmapi.CertificateRequest
 	if err != nil {
 		return nil, err
 	}
-	defer changes.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("not signed after %s", e.IssueWait)
-		case change, open := <-changes.ResultChan():
-			if !open {
-				return nil, errors.New("the API server ended the watch")
-			}
-			now, ok := change.Object.(*cmapi.CertificateRequest)
-			if !ok {
-				return nil, apierrors.FromObject(change.Object)
-			}
-			if hasEnded(now) {
-				return now, nil
-			}
-			if change.Type == watch.Deleted {
-				return nil, errors.New("it was deleted")
-			}
+	var ended *cmapi.CertificateRequest
+	_, err = toolswatch.UntilWithoutRetry(ctx, changes, func(change watch.Event) (bool, error) {
+		now, ok := change.Object.(*cmapi.CertificateRequest)
+		switch {
+		case !ok:
+			return false, apierrors.FromObject(change.Object)
+		case !hasEnded(now) && change.Type == watch.Deleted:
+			return false, errors.New("it was deleted")
 		}
+		ended = now
+		return hasEnded(now), nil
+	})
+	if wait.Interrupted(err) {
+		return nil, fmt.Errorf("not signed after %s", e.IssueWait)
 	}
+	return ended, err
 }
 
 func hasEnded(request *cmapi.CertificateRequest) bool {
@@ -209,19 +206,7 @@ func (e *Enroller) checkIssued(r *Request, certificate []byte, agentsCA *x509.Ce
 	if len(leaf.ExtKeyUsage) != 1 || len(leaf.UnknownExtKeyUsage)+len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 {
 		return errors.New("the certificate allows more than client authentication of a cluster")
 	}
-	return e.checkChain(chain, agentsCA)
-}
-
-func (e *Enroller) checkChain(chain []*x509.Certificate, agentsCA *x509.CertPool) error {
-	intermediates := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		intermediates.AddCert(c)
-	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: agentsCA, Intermediates: intermediates, CurrentTime: e.Clock.Now(),
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	if err != nil {
+	if _, err := pki.VerifyChain(chain, agentsCA, e.Clock.Now(), x509.ExtKeyUsageClientAuth); err != nil {
 		return fmt.Errorf("%w: is the issuer's CA in %s or %s of --cert-path?", err, pki.AgentsCAFile, pki.AgentsCAAdditionalFile)
 	}
 	return nil

@@ -121,17 +121,17 @@ func tokenOf(cm *corev1.ConfigMap) (*Token, error) {
 	}, nil
 }
 
-func checkToken(a Application, known *Token, now time.Time) error {
+func checkToken(r *Request, text string, known *Token, now time.Time) error {
 	switch {
-	case known == nil || !known.matchesText(a.Token) || known.ClusterID != a.ClusterID:
-		return fault.New(fault.TokenInvalid, "the token is not valid for cluster %q: create one with broker enrol %s", a.ClusterID, a.ClusterID)
+	case known == nil || !known.matchesText(text) || known.ClusterID != r.ClusterID:
+		return fault.New(fault.TokenInvalid, "the token is not valid for cluster %q: create one with broker enrol %s", r.ClusterID, r.ClusterID)
 	case !now.Before(known.Expires):
 		return fault.New(fault.TokenExpired, "the token of cluster %q expired at %s: create another with broker enrol %s",
-			a.ClusterID, known.Expires.UTC().Format(time.RFC3339), a.ClusterID)
-	case known.UsedBy != "" && known.UsedBy != a.Fingerprint:
+			r.ClusterID, known.Expires.UTC().Format(time.RFC3339), r.ClusterID)
+	case known.UsedBy != "" && known.UsedBy != r.Fingerprint:
 		return fault.New(fault.TokenUsed,
 			"the token of cluster %q was used with another key, %s: if that key is not this cluster's, deny the cluster; otherwise create another token with broker enrol %s",
-			a.ClusterID, known.UsedBy, a.ClusterID)
+			r.ClusterID, known.UsedBy, r.ClusterID)
 	}
 	return nil
 }

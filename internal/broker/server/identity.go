@@ -119,16 +119,7 @@ func (c *connection) identifyCaller(state *tls.ConnectionState, agentsCA *x509.C
 
 // verifyChain verifies a certificate chain, and returns the time until which the chain is valid.
 func verifyChain(certificates []*x509.Certificate, roots *x509.CertPool, now time.Time) (time.Time, error) {
-	intermediates := x509.NewCertPool()
-	for _, cert := range certificates[1:] {
-		intermediates.AddCert(cert)
-	}
-	chains, err := certificates[0].Verify(x509.VerifyOptions{
-		Roots:         roots,
-		Intermediates: intermediates,
-		CurrentTime:   now,
-		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	chains, err := pki.VerifyChain(certificates, roots, now, x509.ExtKeyUsageClientAuth)
 	if err != nil {
 		return time.Time{}, err
 	}
