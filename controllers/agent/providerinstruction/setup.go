@@ -25,6 +25,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
@@ -63,7 +64,7 @@ type Options struct {
 	Placeholders *Placeholders
 	// Reporter reports to the broker. Outbox delivers the reports; whoever created it must start
 	// it.
-	Reporter outbox.StatusReporter
+	Reporter transport.StatusReporter
 	Outbox   *outbox.Outbox
 	// Recorder records events on instructions.
 	Recorder events.EventRecorder

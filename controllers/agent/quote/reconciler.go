@@ -49,8 +49,6 @@ const (
 	// confirmEvery is how often the broker is asked whether it still holds a Quote. A hold may end early: when a cluster
 	// is denied, drained or cordoned, and when the broker was restored from an older state.
 	confirmEvery = 30 * time.Second
-	// callTimeout limits one call to the broker.
-	callTimeout = 15 * time.Second
 	// never means that only an event triggers the next reconcile.
 	never time.Duration = 0
 )
@@ -230,7 +228,7 @@ func (r *Reconciler) findWhyEnded(ctx context.Context, q *agentv1alpha1.Quote) (
 	case err == nil:
 		// The broker has made a new decision, perhaps with another price, which is not what was quoted. If this call is
 		// lost, the hold of the new decision ends at its expiry.
-		_ = r.releaseQuote(ctx, q)
+		_ = r.broker.ReleaseQuote(ctx, string(q.UID))
 		return fault.New(fault.Released, "the broker no longer knows quote %s", q.Status.QuoteName), nil
 	case no.Reason != fault.Released:
 		return no, nil
@@ -261,17 +259,9 @@ func (r *Reconciler) askBroker(ctx context.Context, q *agentv1alpha1.Quote) time
 // requestQuote calls the broker. Repeated calls have the same idempotency key, so the broker holds the capacity only
 // once and answers with the same hold.
 func (r *Reconciler) requestQuote(ctx context.Context, q *agentv1alpha1.Quote) (*v1.Quote, error) {
-	calling, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	body := wire.ReservationRequest(q.Request(), r.options.ClusterID)
 	body.HoldSeconds = int64(holdOf(q).Round(time.Second) / time.Second)
-	return r.broker.RequestQuote(calling, string(q.UID), body)
-}
-
-func (r *Reconciler) releaseQuote(ctx context.Context, q *agentv1alpha1.Quote) error {
-	calling, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return r.broker.ReleaseQuote(calling, string(q.UID))
+	return r.broker.RequestQuote(ctx, string(q.UID), body)
 }
 
 // holdOf returns how long the broker must hold the capacity of a quote.
@@ -326,7 +316,7 @@ func (r *Reconciler) releaseDeleted(ctx context.Context, q *agentv1alpha1.Quote)
 		if r.retries.IsInBackOffSinceUpdate(string(q.UID), now) {
 			return r.retries.Get(string(q.UID)), nil
 		}
-		err := r.releaseQuote(ctx, q)
+		err := r.broker.ReleaseQuote(ctx, string(q.UID))
 		no, considered := errors.AsType[*fault.Error](err)
 		if err != nil && (!considered || no.Temporary()) {
 			return r.pauseAfter(q, no), nil

@@ -24,6 +24,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
@@ -41,7 +42,7 @@ type Options struct {
 	Reach Reach
 	// Reporter reports to the broker. Outbox delivers the reports; whoever created it must start
 	// it.
-	Reporter outbox.StatusReporter
+	Reporter transport.StatusReporter
 	Outbox   *outbox.Outbox
 	// Clock is used to set the times of conditions.
 	Clock clock.PassiveClock

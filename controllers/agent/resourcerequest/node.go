@@ -19,18 +19,17 @@ var shownLabels = []string{corev1.LabelTopologyRegion, corev1.LabelTopologyZone,
 // not read nodes. It needs no watch of nodes: the labels are set before the node becomes Ready and
 // do not change afterwards.
 func (r *Reconciler) showNode(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+	rr.Status.NodeLabels = nil
 	if rr.Status.NodeName == "" {
-		rr.Status.NodeLabels = nil
 		return nil
 	}
 	var node corev1.Node
-	if err := r.client.Get(ctx, client.ObjectKey{Name: rr.Status.NodeName}, &node); client.IgnoreNotFound(err) != nil {
+	err := r.client.Get(ctx, client.ObjectKey{Name: rr.Status.NodeName}, &node)
+	if err == nil {
+		rr.Status.NodeLabels = selectableLabels(rr, node.Labels)
+	} else if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read virtual node %q: %w", rr.Status.NodeName, err)
-	} else if err != nil {
-		rr.Status.NodeLabels = nil
-		return nil
 	}
-	rr.Status.NodeLabels = selectableLabels(rr, node.Labels)
 	return nil
 }
 

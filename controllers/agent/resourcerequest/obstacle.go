@@ -36,9 +36,7 @@ func (r *Reconciler) findObstacle(ctx context.Context, rr *agentv1alpha1.Resourc
 	}
 	if now.Sub(known.asked) >= obstacleFor {
 		known = obstacle{asked: now}
-		calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
-		defer cancel()
-		quote, err := r.broker.RequestQuote(calling, "", wire.ReservationRequest(rr, r.options.ClusterID))
+		quote, err := r.broker.RequestQuote(ctx, "", wire.ReservationRequest(rr, r.options.ClusterID))
 		if err == nil && quote.ClusterID == "" {
 			known.why = quote.Message
 		}

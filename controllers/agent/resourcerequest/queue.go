@@ -3,7 +3,6 @@ package resourcerequest
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,12 +10,9 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
-
-// sameDeadline is the largest difference at which two deadlines count as the same. Each deadline is
-// computed from the remaining time in an answer of the broker, so they differ slightly.
-const sameDeadline = 2 * time.Second
 
 // setQueued records that the request waits in the broker's queue, and removes the details of an
 // earlier placement from the status.
@@ -29,8 +25,8 @@ func (e editor) setQueued(place *v1.QueuePlace) {
 	if s.Queue == nil {
 		return
 	}
-	if was != nil && was.Until != nil && was.Until.Sub(s.Queue.Until.Time).Abs() <= sameDeadline {
-		s.Queue.Until = was.Until
+	if was != nil {
+		s.Queue.Until = inbox.KeepExpiry(was.Until, s.Queue.Until)
 	}
 	if meta.IsStatusConditionTrue(e.rr.Status.Conditions, agentv1alpha1.ConditionRecalled) {
 		e.setCondition(agentv1alpha1.ConditionRecalled, metav1.ConditionTrue, agentv1alpha1.ReasonRecalled,

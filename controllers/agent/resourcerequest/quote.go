@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -76,16 +75,7 @@ func losesQuote(rr *agentv1alpha1.ResourceRequest, no *fault.Error) bool {
 
 // requestsQuoting returns the requests that name a Quote in spec.quote and have not asked the broker yet.
 func (r *Reconciler) requestsQuoting(ctx context.Context, o client.Object) []reconcile.Request {
-	var list agentv1alpha1.ResourceRequestList
-	if err := r.client.List(ctx, &list, client.InNamespace(o.GetNamespace())); err != nil {
-		// Reading from the cache fails only while the manager stops.
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if rr := &list.Items[i]; rr.Spec.Quote == o.GetName() && !rr.Status.Asked {
-			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: rr.Namespace, Name: rr.Name}})
-		}
-	}
-	return out
+	return r.requestsWhere(ctx, func(rr *agentv1alpha1.ResourceRequest) bool {
+		return rr.Namespace == o.GetNamespace() && rr.Spec.Quote == o.GetName() && !rr.Status.Asked
+	})
 }

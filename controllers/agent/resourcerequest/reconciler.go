@@ -173,16 +173,14 @@ func withInstruction(all []agentv1alpha1.ReservationInstruction, inst *agentv1al
 // its current state. It returns the answer, or nil if the answer contains no placement, and the
 // delay before asking again.
 func (r *Reconciler) askBroker(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
-	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
-	defer cancel()
 	body := wire.ReservationRequest(rr, r.options.ClusterID)
 	body.Reservation, body.Actor = rr.Status.ReservationName, r.options.reported(actor.Author(rr))
 	if rr.Status.ReservationName == "" {
 		body.Quote = rr.Status.QuoteName
 	}
-	answer, err := r.broker.RequestReservation(calling, rr.IdempotencyKey(), body)
+	answer, err := r.broker.RequestReservation(ctx, rr.IdempotencyKey(), body)
 	if fault.ReasonOf(err) == fault.KeyReused && rr.Status.ReservationName != "" {
-		return r.requestChange(calling, rr, status)
+		return r.requestChange(ctx, rr, status)
 	}
 	if err != nil {
 		return nil, r.handleError(rr, err, status)
@@ -255,7 +253,8 @@ func (r *Reconciler) handleError(rr *agentv1alpha1.ResourceRequest, err error, s
 		return r.backOff(rr, no)
 	}
 	if rr.Status.ReservationName != "" && no.OfCaller() {
-		status.setRejected(no)
+		// The cluster is denied or has no valid certificate, which says nothing about the reservation.
+		status.setUnsure(agentv1alpha1.ReasonRefused, "the broker refuses this cluster", no)
 		return r.backOff(rr, no)
 	}
 	r.retries.Reset(string(rr.UID))
@@ -293,7 +292,7 @@ func (r *Reconciler) updateNamespaces(ctx context.Context, rr *agentv1alpha1.Res
 			continue
 		}
 		if rr.Status.Phase == agentv1alpha1.RequestReleasing {
-			if err := inbox.ReleaseConsumer(ctx, r.client, inst); err != nil {
+			if err := inbox.WithdrawConsumer(ctx, r.client, inst, ""); err != nil {
 				return err
 			}
 			continue
@@ -316,30 +315,25 @@ func (r *Reconciler) updateNamespaces(ctx context.Context, rr *agentv1alpha1.Res
 func (r *Reconciler) releaseOutdated(ctx context.Context, all []agentv1alpha1.ReservationInstruction, answer *v1.Reservation) error {
 	for i := range all {
 		inst := &all[i]
-		if !isStanding(inst) || inst.Spec.ReservationName == answer.Name && !isWithdrawn(answer, inst.Spec.Placement) {
+		p := placementOf(answer, inst.Spec.Placement)
+		if !isStanding(inst) || inst.Spec.ReservationName == answer.Name && p.State != v1.PlacementStateWithdrawing && p.State != v1.PlacementStateGone {
 			continue
 		}
-		if err := inbox.WithdrawConsumer(ctx, r.client, inst, reasonOf(answer, inst.Spec.Placement)); err != nil {
+		if err := inbox.WithdrawConsumer(ctx, r.client, inst, message.Clip(p.Reason, maxReason)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func isWithdrawn(answer *v1.Reservation, placement int32) bool {
-	return slices.ContainsFunc(answer.Placements, func(p v1.Placement) bool {
-		return p.Number == placement && (p.State == v1.PlacementStateWithdrawing || p.State == v1.PlacementStateGone)
-	})
-}
-
-// reasonOf returns why the broker gave up a placement, "" if it did not.
-func reasonOf(answer *v1.Reservation, placement int32) string {
+// placementOf returns the placement with a number, the zero value if the answer does not have it.
+func placementOf(answer *v1.Reservation, number int32) v1.Placement {
 	for _, p := range answer.Placements {
-		if p.Number == placement {
-			return message.Clip(p.Reason, maxReason)
+		if p.Number == number {
+			return p
 		}
 	}
-	return ""
+	return v1.Placement{}
 }
 
 // maxReason is the longest reason for a placement's end that the schema of ReservationInstruction

@@ -101,9 +101,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 // ended placement, nil if there is none. If the call fails, it returns an error and the broker's
 // refusal, which is nil if the broker did not answer.
 func (r *Reconciler) releaseKey(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (ended *v1.Instruction, no *fault.Error, err error) {
-	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
-	defer cancel()
-	answer, err := r.broker.ReleaseReservation(calling, rr.IdempotencyKey(), r.options.reported(releaserOf(rr)))
+	answer, err := r.broker.ReleaseReservation(ctx, rr.IdempotencyKey(), r.options.reported(releaserOf(rr)))
 	no, considered := errors.AsType[*fault.Error](err)
 	if err != nil && (!considered || no.Reason != fault.NotFound && no.Reason != fault.Released) {
 		return nil, no, err
@@ -149,7 +147,7 @@ func (r *Reconciler) releaseInstructions(ctx context.Context, rr *agentv1alpha1.
 		if ended != nil && all[i].Name == brokerv1alpha1.PlacementName(ended.Reservation, ended.Placement) {
 			err = inbox.EndConsumer(ctx, r.client, &all[i], ended, r.options.Receipts, r.options.Clock.Now())
 		} else {
-			err = inbox.ReleaseConsumer(ctx, r.client, &all[i])
+			err = inbox.WithdrawConsumer(ctx, r.client, &all[i], "")
 		}
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@
 package resourcerequest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -72,8 +73,6 @@ type Options struct {
 	// Reader reads from the API server the bounds of a namespace and the requests that count against them, because a
 	// stale cache could let requests exceed the bounds. If nil, the client is used, which may read from a cache.
 	Reader client.Reader
-	// Timeout of one call to the broker; 15 s by default.
-	Timeout time.Duration
 	// Clock defaults to the wall clock.
 	Clock clock.Clock
 	// HideActors makes the agent send no names of users to the broker.
@@ -92,12 +91,7 @@ func (o *Options) reported(user string) string {
 }
 
 func (o *Options) setDefaults() {
-	if o.InstructionNamespace == "" {
-		o.InstructionNamespace = inbox.DefaultNamespace
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 15 * time.Second
-	}
+	o.InstructionNamespace = cmp.Or(o.InstructionNamespace, inbox.DefaultNamespace)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -180,15 +174,16 @@ func requestOf(_ context.Context, o client.Object) []reconcile.Request {
 
 // requestsNaming returns the requests that list the namespace in spec.namespaces.
 func (r *Reconciler) requestsNaming(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.requestsWhere(ctx, func(rr *agentv1alpha1.ResourceRequest) bool {
+		return rr.Spec.Namespaces != nil && slices.Contains(*rr.Spec.Namespaces, o.GetName())
+	})
+}
+
+func (r *Reconciler) requestsWhere(ctx context.Context, matches func(*agentv1alpha1.ResourceRequest) bool) (out []reconcile.Request) {
 	var list agentv1alpha1.ResourceRequestList
-	if err := r.client.List(ctx, &list); err != nil {
-		// Reading from the cache fails only while the manager stops.
-		return nil
-	}
-	var out []reconcile.Request
+	_ = r.client.List(ctx, &list) // reading from the cache fails only while the manager stops
 	for i := range list.Items {
-		rr := &list.Items[i]
-		if rr.Spec.Namespaces != nil && slices.Contains(*rr.Spec.Namespaces, o.GetName()) {
+		if rr := &list.Items[i]; matches(rr) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(rr)})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -123,19 +124,8 @@ func (e editor) setReserved(a *v1.Reservation) {
 		at := metav1.NewTime(a.ReservedAt.Truncate(time.Second))
 		s.ReservedAt = &at
 	}
-	e.setRenewBy(a)
+	s.RenewBy = inbox.KeepExpiry(s.RenewBy, wire.ExpiresAt(a.LeaseSeconds, e.now))
 	e.setHeldBy(a.Instruction.ProviderID)
-}
-
-// setRenewBy records until when the broker holds a reservation that the agent must renew. A
-// deadline that differs only slightly from the previous one is not changed.
-func (e editor) setRenewBy(a *v1.Reservation) {
-	s := &e.rr.Status
-	was := s.RenewBy
-	s.RenewBy = wire.ExpiresAt(a.LeaseSeconds, e.now)
-	if was != nil && s.RenewBy != nil && was.Sub(s.RenewBy.Time).Abs() <= sameDeadline {
-		s.RenewBy = was
-	}
 }
 
 // dropPrices removes the candidates' prices, which are for the amounts and the duration before a
@@ -212,15 +202,7 @@ func (e editor) setRefused(no *fault.Error) {
 func explainRefusal(no *fault.Error) string {
 	text := no.Detail
 	for _, c := range no.Candidates {
-		name := c.ClusterID
-		if name == "" {
-			name = "another cluster"
-		}
-		why := c.Message
-		if why == "" {
-			why = c.Reason
-		}
-		if reason := name + ": " + why; !strings.Contains(no.Detail, reason) {
+		if reason := cmp.Or(c.ClusterID, "another cluster") + ": " + cmp.Or(c.Message, c.Reason); !strings.Contains(no.Detail, reason) {
 			text += "; " + reason
 		}
 	}
@@ -239,12 +221,6 @@ func (e editor) setUnreachable(err error) {
 		return
 	}
 	e.setUnsure(reason, cause, err)
-}
-
-// setRejected records that the broker refuses all calls of this cluster, because the cluster is
-// denied or has no valid certificate. This says nothing about the reservation, which stays.
-func (e editor) setRejected(no *fault.Error) {
-	e.setUnsure(agentv1alpha1.ReasonRefused, "the broker refuses this cluster", no)
 }
 
 // setUnsure leaves what the status says about the reservation, and adds why it could not be
@@ -472,27 +448,24 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	node := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionNodeReady)
 	skipped := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionPeeringSkipped)
 	reserved := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReserved)
+	if s.Phase == agentv1alpha1.RequestReleasing || reserved == nil || reserved.Status != metav1.ConditionTrue {
+		return // the condition Ready already explains the state
+	}
+	s.Phase = agentv1alpha1.RequestReserved
 	switch {
-	case s.Phase == agentv1alpha1.RequestReleasing, reserved == nil || reserved.Status != metav1.ConditionTrue:
-		// The condition Ready already explains the state.
 	case !isStanding(current):
-		s.Phase = agentv1alpha1.RequestReserved
 		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing,
 			fmt.Sprintf("the placement on %q is being removed; asking the broker for another one", s.TargetClusterID))
 	case node != nil && node.Status == metav1.ConditionTrue:
 		s.Phase = agentv1alpha1.RequestActive
 		e.setUsable(node)
 	case skipped != nil && skipped.Status == metav1.ConditionTrue:
-		s.Phase = agentv1alpha1.RequestReserved
 		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonPeeringSkipped, skipped.Message)
 	case node != nil && current.Status.Delivered && current.Spec.MoveAt != nil:
-		s.Phase = agentv1alpha1.RequestReserved
 		e.setReady(metav1.ConditionFalse, node.Reason, node.Message+"; "+e.describeMove(current))
 	case node != nil:
-		s.Phase = agentv1alpha1.RequestReserved
 		e.setReady(metav1.ConditionFalse, node.Reason, node.Message)
 	default:
-		s.Phase = agentv1alpha1.RequestReserved
 		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonPeering,
 			fmt.Sprintf("capacity is reserved on %q; waiting for its virtual node", s.TargetClusterID))
 	}

@@ -79,26 +79,20 @@ func (w Writer) WriteConsumer(
 		// namespaces.
 		spec.RequestRef, spec.Namespaces, spec.Offloading = obj.Spec.RequestRef, obj.Spec.Namespaces, obj.Spec.Offloading
 	}
-	spec.ExpiresAt = keepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
-	spec.ConnectBy = keepExpiry(obj.Spec.ConnectBy, spec.ConnectBy)
-	spec.MoveAt = keepExpiry(obj.Spec.MoveAt, spec.MoveAt)
-	spec.ProviderSilentSince = keepExpiry(obj.Spec.ProviderSilentSince, spec.ProviderSilentSince)
+	spec.ExpiresAt = KeepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	spec.ConnectBy = KeepExpiry(obj.Spec.ConnectBy, spec.ConnectBy)
+	spec.MoveAt = KeepExpiry(obj.Spec.MoveAt, spec.MoveAt)
+	spec.ProviderSilentSince = KeepExpiry(obj.Spec.ProviderSilentSince, spec.ProviderSilentSince)
 	if old := obj.Spec.Notice; old != nil && spec.Notice != nil {
-		spec.Notice.EndsAt = *keepExpiry(&old.EndsAt, &spec.Notice.EndsAt)
+		spec.Notice.EndsAt = *KeepExpiry(&old.EndsAt, &spec.Notice.EndsAt)
 	}
 	if old := obj.Spec.Idle; old != nil && spec.Idle != nil {
-		spec.Idle.Since = *keepExpiry(&old.Since, &spec.Idle.Since)
-		spec.Idle.ReleaseAt = keepExpiry(old.ReleaseAt, spec.Idle.ReleaseAt)
+		spec.Idle.Since = *KeepExpiry(&old.Since, &spec.Idle.Since)
+		spec.Idle.ReleaseAt = KeepExpiry(old.ReleaseAt, spec.Idle.ReleaseAt)
 	}
 	spec.Receipt, spec.ReceiptProblem = chooseReceipt(ctx, w.Receipts, in, obj.Spec.Receipt, received)
 	obj.Spec, obj.Spec.Release = spec, release
 	return obj, patchSpec(ctx, w.Client, obj, before, obj.Spec, before.Spec)
-}
-
-// ReleaseConsumer sets spec.release of a ReservationInstruction, unless the object no longer
-// exists.
-func ReleaseConsumer(ctx context.Context, c client.Client, obj *agentv1alpha1.ReservationInstruction) error {
-	return WithdrawConsumer(ctx, c, obj, "")
 }
 
 // EndConsumer releases a ReservationInstruction after the broker has ended its placement with an
@@ -110,7 +104,7 @@ func EndConsumer(ctx context.Context, c client.Client, obj *agentv1alpha1.Reserv
 	return patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
 }
 
-// WithdrawConsumer releases a ReservationInstruction that the broker gave up for the given reason.
+// WithdrawConsumer releases a ReservationInstruction, for the given reason if the broker gave it up.
 // It does nothing if the object no longer exists.
 func WithdrawConsumer(ctx context.Context, c client.Client, obj *agentv1alpha1.ReservationInstruction, reason string) error {
 	before := obj.DeepCopy()

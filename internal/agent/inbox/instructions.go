@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -57,12 +57,7 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.Namespace == "" {
-		o.Namespace = DefaultNamespace
-	}
-	if o.Interval <= 0 {
-		o.Interval = DefaultInterval
-	}
+	o.Namespace, o.Interval = cmp.Or(o.Namespace, DefaultNamespace), cmp.Or(o.Interval, DefaultInterval)
 	if o.Look == nil {
 		o.Look = func(types.NamespacedName) {}
 	}
@@ -86,11 +81,6 @@ type Instructions struct {
 	options  Options
 	standing standing
 }
-
-var (
-	_ manager.Runnable = (*Instructions)(nil)
-	_ manager.Runnable = (*Messages)(nil)
-)
 
 // NewInstructions returns an inbox for the broker's instructions.
 func NewInstructions(c client.Client, broker Broker, options Options) *Instructions {

@@ -58,7 +58,7 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 	}
 	spec.Release = spec.Release || obj.Spec.Release
 	spec.Unpeer = spec.Unpeer || obj.Spec.Unpeer
-	spec.ExpiresAt = keepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	spec.ExpiresAt = KeepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
 	spec.Receipt, spec.ReceiptProblem = chooseReceipt(ctx, o.Receipts, in, obj.Spec.Receipt, received)
 	obj.Spec = spec
 	return patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)

@@ -35,9 +35,9 @@ func metaOf(namespace, name, reservation string) metav1.ObjectMeta {
 	}
 }
 
-// keepExpiry returns old if the new expiry differs from it by no more than expiryTolerance,
+// KeepExpiry returns old if the new expiry differs from it by no more than expiryTolerance,
 // otherwise the new one.
-func keepExpiry(old, now *metav1.Time) *metav1.Time {
+func KeepExpiry(old, now *metav1.Time) *metav1.Time {
 	if old != nil && now != nil && now.Sub(old.Time).Abs() <= expiryTolerance {
 		return old
 	}

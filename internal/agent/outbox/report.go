@@ -11,6 +11,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
@@ -18,16 +19,11 @@ import (
 // maxReport is the longest message, in bytes, that the broker accepts in a report.
 const maxReport = 1024
 
-// StatusReporter reports the state of a placement in this cluster to the broker.
-type StatusReporter interface {
-	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
-}
-
 // Reports sends reports about placements until the broker has received them. Role is this cluster's
 // role in all of them: provider or consumer.
 type Reports struct {
 	Outbox   *Outbox
-	Reporter StatusReporter
+	Reporter transport.StatusReporter
 	Role     v1.StatusReportRole
 	Log      logr.Logger
 }

@@ -13,8 +13,8 @@ import (
 // BrokerCommunicator contains the basic calls. All calls are idempotent: the broker answers a
 // repeated call with the current state.
 //
-// An error wraps ErrUnreachable if the broker was not reached or cannot answer now. If the broker
-// refused the call, the error is a *fault.Error.
+// A transport limits the time of each call. An error wraps ErrUnreachable if the broker was not
+// reached or cannot answer now. If the broker refused the call, the error is a *fault.Error.
 type BrokerCommunicator interface {
 	// PublishAdvertisement publishes what this cluster offers.
 	PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)

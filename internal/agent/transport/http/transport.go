@@ -75,13 +75,14 @@ func (s *sender) Do(request *nethttp.Request) (*nethttp.Response, error) {
 }
 
 func (s *sender) attempt(request *nethttp.Request) (*nethttp.Response, error) {
-	if s.watch == nil {
-		return s.RoundTrip(request)
-	}
 	done := s.watch(request)
 	response, err := s.RoundTrip(request)
 	done(response, err)
 	return response, err
+}
+
+func watchNothing(*nethttp.Request) func(*nethttp.Response, error) {
+	return func(*nethttp.Response, error) {}
 }
 
 func mayRepeat(response *nethttp.Response, err error) bool {
@@ -134,7 +135,7 @@ func New(o Options) (*Transport, error) {
 // address. Error messages contain all urls.
 func Over(c Carrier, urls ...string) (*Transport, error) {
 	closed, closeNow := context.WithCancel(context.Background())
-	t := &Transport{sender: &sender{Carrier: c}, urls: urls, closed: closed, close: closeNow}
+	t := &Transport{sender: &sender{Carrier: c, watch: watchNothing}, urls: urls, closed: closed, close: closeNow}
 	var err error
 	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(t.sender), v1.WithRequestEditorFn(t.addHeaders))
 	if err != nil {
