@@ -116,14 +116,19 @@ func (a *accounts) removeNode(name string) bool {
 
 // replaceNodes replaces all nodes by the given ones. It reports whether anything changed.
 func (a *accounts) replaceNodes(facts map[string]nodeFacts) bool {
+	return replaceAll(a.nodes, facts, a.setNode, a.removeNode)
+}
+
+// replaceAll removes what is known but not in facts, and sets the facts. It reports whether anything changed.
+func replaceAll[K comparable, V, F any](known map[K]V, facts map[K]F, set func(K, F) bool, remove func(K) bool) bool {
 	changed := false
-	for name, n := range a.nodes {
-		if _, ok := facts[name]; !ok && n.known {
-			changed = a.removeNode(name) || changed
+	for key := range known {
+		if _, ok := facts[key]; !ok {
+			changed = remove(key) || changed
 		}
 	}
-	for name, f := range facts {
-		changed = a.setNode(name, f) || changed
+	for key, f := range facts {
+		changed = set(key, f) || changed
 	}
 	return changed
 }
@@ -169,16 +174,7 @@ func (a *accounts) removePod(key podKey) bool {
 // replacePods replaces all pods by the given ones. It reports whether any call of setPod or removePod reported a
 // change.
 func (a *accounts) replacePods(facts map[podKey]podFacts) bool {
-	changed := false
-	for key := range a.pods {
-		if _, ok := facts[key]; !ok {
-			changed = a.removePod(key) || changed
-		}
-	}
-	for key, f := range facts {
-		changed = a.setPod(key, f) || changed
-	}
-	return changed
+	return replaceAll(a.pods, facts, a.setPod, a.removePod)
 }
 
 // addNode adds everything on a node to the totals, or subtracts it if sign is -1.

@@ -138,8 +138,6 @@ type runningAccounts struct {
 	w *Watcher
 }
 
-var _ podAccounts[podFacts] = runningAccounts{}
-
 // setPod records a pod that has a node. It removes the pod from the unschedulable ones, because the
 // other watch may report the binding later and the pod would count twice until then.
 func (r runningAccounts) setPod(key podKey, facts podFacts) bool {

@@ -219,15 +219,7 @@ type other struct {
 }
 
 func (r *request) equal(s *request) bool {
-	if r.milliCPU != s.milliCPU || r.memory != s.memory || r.ephemeral != s.ephemeral || len(r.others) != len(s.others) {
-		return false
-	}
-	for i := range r.others {
-		if r.others[i] != s.others[i] {
-			return false
-		}
-	}
-	return true
+	return r.milliCPU == s.milliCPU && r.memory == s.memory && r.ephemeral == s.ephemeral && slices.Equal(r.others, s.others)
 }
 
 // addTo adds sign times the requests to sum. It counts the pod itself as 1 of the resource "pods".
@@ -262,7 +254,7 @@ func factsOfPod(pod *corev1.Pod) podFacts {
 		return podFacts{}
 	}
 	return podFacts{
-		node: pod.Spec.NodeName, placement: placementOf(&pod.ObjectMeta), request: requestOf(pod), waiting: waitingOf(pod), guest: IsGuest(&pod.ObjectMeta),
+		node: pod.Spec.NodeName, placement: PlacementOf(&pod.ObjectMeta), request: requestOf(pod), waiting: waitingOf(pod), guest: IsGuest(&pod.ObjectMeta),
 	}
 }
 
@@ -330,12 +322,12 @@ func requestOf(pod *corev1.Pod) request {
 	return out
 }
 
-// placementOf returns the name of the placement that a pod runs for, or "". It reads the name from
+// PlacementOf returns the name of the placement that a pod runs for, or "". It reads the name from
 // the label with the creator: Liqo's webhook sets that label to the authenticated user, so a
 // consumer cannot charge a pod to another placement. The label is missing only if Liqo runs without
-// this webhook. Then placementOf trusts the name of the originating node, which the consumer
+// this webhook. Then PlacementOf trusts the name of the originating node, which the consumer
 // chooses.
-func placementOf(meta *metav1.ObjectMeta) string {
+func PlacementOf(meta *metav1.ObjectMeta) string {
 	owner := metav1.GetControllerOfNoCopy(meta)
 	if owner == nil || owner.Kind != shadowPodKind || !strings.HasPrefix(owner.APIVersion, shadowPodGroup) {
 		return ""

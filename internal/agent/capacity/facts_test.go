@@ -167,7 +167,7 @@ func TestPlacementOf(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := placementOf(&metav1.ObjectMeta{OwnerReferences: tc.owners, Labels: tc.labels}); got != tc.want {
+			if got := PlacementOf(&metav1.ObjectMeta{OwnerReferences: tc.owners, Labels: tc.labels}); got != tc.want {
 				t.Errorf("placement %q, want %q", got, tc.want)
 			}
 		})

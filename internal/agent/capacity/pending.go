@@ -69,8 +69,6 @@ type demand struct {
 	changed func(*burst.Kind)
 }
 
-var _ podAccounts[*wish] = (*demand)(nil)
-
 func newDemand() *demand {
 	return &demand{pods: map[podKey]wishRecord{}, crowds: map[string]*crowd{}, sum: quantity.Amounts{}}
 }
@@ -176,16 +174,7 @@ func (d *demand) removePod(key podKey) bool { return d.setPod(key, nil) }
 // replacePods replaces all pods by the given ones. It reports whether any call of setPod reported a
 // change.
 func (d *demand) replacePods(wants map[podKey]*wish) bool {
-	changed := false
-	for key := range d.pods {
-		if wants[key] == nil {
-			changed = d.removePod(key) || changed
-		}
-	}
-	for key, r := range wants {
-		changed = d.setPod(key, r) || changed
-	}
-	return changed
+	return replaceAll(d.pods, wants, d.setPod, d.removePod)
 }
 
 // waitingSince returns when the scheduler first found no node for the pod that has waited longest;
@@ -212,7 +201,7 @@ func (d *demand) waitingSince() time.Time {
 func demandOf(pod *corev1.Pod, policies []burst.Selection) *wish {
 	since, unschedulable := unschedulableSince(pod)
 	if pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil ||
-		!unschedulable || placementOf(&pod.ObjectMeta) != "" || pod.Spec.NodeSelector[agentv1alpha1.RequestLabel] != "" {
+		!unschedulable || PlacementOf(&pod.ObjectMeta) != "" || pod.Spec.NodeSelector[agentv1alpha1.RequestLabel] != "" {
 		return nil
 	}
 	w := wish{request: requestOf(pod), since: since}

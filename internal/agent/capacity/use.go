@@ -2,7 +2,6 @@ package capacity
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -19,7 +18,7 @@ type Use struct {
 // UseOf returns what a pod takes from its placement. ok is false if the pod does not run for a
 // placement.
 func UseOf(pod *corev1.Pod) (u Use, ok bool) {
-	if u.Placement = placementOf(&pod.ObjectMeta); u.Placement == "" {
+	if u.Placement = PlacementOf(&pod.ObjectMeta); u.Placement == "" {
 		return Use{}, false
 	}
 	u.Request = quantity.Amounts{}
@@ -28,6 +27,3 @@ func UseOf(pod *corev1.Pod) (u Use, ok bool) {
 	u.Over = Finished(pod)
 	return u, true
 }
-
-// PlacementOf returns the name of the placement that a pod runs for, or "".
-func PlacementOf(pod *metav1.ObjectMeta) string { return placementOf(pod) }

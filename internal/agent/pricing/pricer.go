@@ -28,8 +28,6 @@ type Nodes interface {
 	Lent(seen int64) (nodes []capacity.LentNode, revision int64)
 }
 
-var _ Nodes = (*capacity.Watcher)(nil)
-
 // Pricer computes the cluster's prices according to the configuration in force. It is safe for
 // concurrent use.
 type Pricer struct {
