@@ -13,7 +13,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/outbox"
 )
 
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=brokerconfigs,verbs=get;list;watch
@@ -23,19 +23,11 @@ import (
 type Reconciler struct {
 	client client.Client
 	broker *broker.Broker
-	outbox Outbox
-}
-
-// Outbox sends events to channels.
-type Outbox interface {
-	// SetChannels replaces the channels.
-	SetChannels(channels []notify.Channel) error
-	// Test sends an event of the type notification.test to a channel. The ID of the event contains the given id.
-	Test(ctx context.Context, channel, id string) error
+	outbox *outbox.Outbox
 }
 
 // Setup registers the controller.
-func Setup(mgr ctrl.Manager, b *broker.Broker, o Outbox) error {
+func Setup(mgr ctrl.Manager, b *broker.Broker, o *outbox.Outbox) error {
 	r := &Reconciler{client: mgr.GetClient(), broker: b, outbox: o}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("brokerconfig").

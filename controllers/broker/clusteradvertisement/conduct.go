@@ -35,10 +35,7 @@ func conductConditions(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdverti
 }
 
 func reliableCondition(v *broker.ClusterView) metav1.Condition {
-	c := metav1.Condition{
-		Type: brokerv1alpha1.ConditionReliable, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ConditionReliable,
-		Message: "no failures block new placements",
-	}
+	c := goodCondition(brokerv1alpha1.ConditionReliable, "no failures block new placements")
 	const remedy = ": running workloads are not affected; status.reliability counts the failures, check the cluster's agent and Liqo; " +
 		"once they work, a new value of annotation " + brokerv1alpha1.LiftPausesAnnotation + " lifts the pauses at once"
 	switch {
@@ -58,10 +55,7 @@ func reliableCondition(v *broker.ClusterView) metav1.Condition {
 }
 
 func withinGrantsCondition(v *broker.ClusterView) metav1.Condition {
-	c := metav1.Condition{
-		Type: brokerv1alpha1.ConditionWithinGrants, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ConditionWithinGrants,
-		Message: "no provider rejects the cluster for exceeding a grant",
-	}
+	c := goodCondition(brokerv1alpha1.ConditionWithinGrants, "no provider rejects the cluster for exceeding a grant")
 	if v.Excess == nil {
 		return c
 	}
@@ -129,8 +123,8 @@ func joinFirst(texts map[string]string) string {
 // recordConduct records an event when Reliable or WithinGrants changes.
 func (r *Reconciler) recordConduct(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	for _, kind := range []string{brokerv1alpha1.ConditionReliable, brokerv1alpha1.ConditionWithinGrants} {
-		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
-		if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {
+		is := message.ChangedCondition(after.Status.Conditions, before.Status.Conditions, kind)
+		if is == nil {
 			continue
 		}
 		level := corev1.EventTypeNormal

@@ -3,6 +3,7 @@ package clusteradvertisement
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -20,19 +21,11 @@ func (r *Reconciler) recordAwaitingHoldings(before, after *brokerv1alpha1.Cluste
 	}
 }
 
-// recordImplausible records an event when the condition Plausible of a cluster turns false.
-func (r *Reconciler) recordImplausible(before, after *brokerv1alpha1.ClusterAdvertisement) {
-	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionPlausible)
-	if is != nil && is.Reason == brokerv1alpha1.ReasonImplausible && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionPlausible) {
-		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonImplausible, "Doubt", "%s", message.Clip(is.Message, message.MaxNote))
-	}
-}
-
-// recordOverBudget records an event when the condition WithinBudget of a cluster turns false.
-func (r *Reconciler) recordOverBudget(before, after *brokerv1alpha1.ClusterAdvertisement) {
-	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionWithinBudget)
-	if is != nil && is.Reason == brokerv1alpha1.ReasonOverBudget && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionWithinBudget) {
-		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonOverBudget, "Limit", "%s", message.Clip(is.Message, message.MaxNote))
+// recordFalse records an event when a condition of a cluster turns false.
+func (r *Reconciler) recordFalse(before, after *brokerv1alpha1.ClusterAdvertisement, kind, action string) {
+	is := meta.FindStatusCondition(after.Status.Conditions, kind)
+	if is != nil && is.Status == metav1.ConditionFalse && !meta.IsStatusConditionFalse(before.Status.Conditions, kind) {
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, action, "%s", message.Clip(is.Message, message.MaxNote))
 	}
 }
 

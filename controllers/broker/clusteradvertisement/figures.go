@@ -187,11 +187,13 @@ func reliabilityOf(v *broker.ClusterView) *brokerv1alpha1.Reliability {
 	return out
 }
 
+// goodCondition returns a condition that is true, with its type as reason.
+func goodCondition(kind, text string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: text}
+}
+
 func plausibleCondition(v *broker.ClusterView) metav1.Condition {
-	c := metav1.Condition{
-		Type: brokerv1alpha1.ConditionPlausible, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ConditionPlausible,
-		Message: "the figures agree with each other",
-	}
+	c := goodCondition(brokerv1alpha1.ConditionPlausible, "the figures agree with each other")
 	if len(v.Doubts) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonImplausible
 		c.Message = strings.Join(v.Doubts, "; ") + ": check the cluster; BrokerConfig.spec.deniedClusters stops it from providing"
@@ -200,10 +202,7 @@ func plausibleCondition(v *broker.ClusterView) metav1.Condition {
 }
 
 func withinBudgetCondition(v *broker.ClusterView) metav1.Condition {
-	c := metav1.Condition{
-		Type: brokerv1alpha1.ConditionWithinBudget, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ConditionWithinBudget,
-		Message: "the cluster is within its budget",
-	}
+	c := goodCondition(brokerv1alpha1.ConditionWithinBudget, "the cluster is within its budget")
 	if len(v.OverBudget) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonOverBudget
 		c.Message = message.Clip(strings.Join(v.OverBudget, "; "), maxBudgetMessage)

@@ -162,8 +162,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Cluste
 		return client.IgnoreNotFound(err)
 	}
 	r.recordAwaitingHoldings(before, obj)
-	r.recordImplausible(before, obj)
+	r.recordFalse(before, obj, brokerv1alpha1.ConditionPlausible, "Doubt")
 	r.recordConduct(before, obj)
-	r.recordOverBudget(before, obj)
+	r.recordFalse(before, obj, brokerv1alpha1.ConditionWithinBudget, "Limit")
 	return nil
 }

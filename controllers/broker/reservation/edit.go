@@ -57,7 +57,9 @@ func (r *Reconciler) syncExisting(ctx context.Context, obj *brokerv1alpha1.Reser
 	case fault.Invalid, fault.Conflict, fault.Released:
 		return r.refuseEdit(ctx, obj, view, err)
 	case fault.Awaiting:
-		return errors.Join(err, r.deferEdit(ctx, obj, view, err))
+		return errors.Join(err, r.showEdit(ctx, obj, view, metav1.Condition{
+			Status: metav1.ConditionUnknown, Reason: brokerv1alpha1.ReasonAwaitingProvider, Message: waits + err.Error(),
+		}))
 	default:
 		return err
 	}
@@ -94,13 +96,6 @@ func durationOf(obj *brokerv1alpha1.Reservation) time.Duration {
 func (r *Reconciler) refuseEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *views.Reservation, cause error) error {
 	return r.showEdit(ctx, obj, view, metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonChangeRefused, Message: refused + cause.Error(),
-	})
-}
-
-// deferEdit shows in the status that the broker cannot process an edit yet.
-func (r *Reconciler) deferEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *views.Reservation, cause error) error {
-	return r.showEdit(ctx, obj, view, metav1.Condition{
-		Status: metav1.ConditionUnknown, Reason: brokerv1alpha1.ReasonAwaitingProvider, Message: waits + cause.Error(),
 	})
 }
 

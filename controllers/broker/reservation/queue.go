@@ -1,8 +1,6 @@
 package reservation
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,7 +9,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 func queuePlaceOf(q *term.QueuePlace) *brokerv1alpha1.QueuePlace {
@@ -19,7 +16,7 @@ func queuePlaceOf(q *term.QueuePlace) *brokerv1alpha1.QueuePlace {
 		return nil
 	}
 	return &brokerv1alpha1.QueuePlace{
-		Position: int32(q.Place), Since: toSeconds(q.Since), Until: toSeconds(q.Until), Reason: string(q.Reason),
+		Position: int32(q.Place), Since: views.ToSeconds(q.Since), Until: views.ToSeconds(q.Until), Reason: string(q.Reason),
 	}
 }
 
@@ -52,20 +49,4 @@ func preemptedConditions(v *views.Reservation, before []metav1.Condition) []meta
 func wasPreempted(v *views.Reservation) bool {
 	n := len(v.Placements)
 	return n > 1 && v.Placements[n-2].Withdrawn == ledger.Preempted && v.Placements[n-1].Withdrawn == ""
-}
-
-// queueFullOf returns the status of a Reservation for which there is neither capacity nor a place in the queue. The
-// controller will try again.
-func queueFullOf(full *fault.Error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
-	status := brokerv1alpha1.ReservationStatus{
-		Phase: brokerv1alpha1.ReservationPending, Attempt: obj.Status.Attempt, Message: full.Detail, ObservedGeneration: obj.Generation,
-		Conditions: slices.Clone(obj.Status.Conditions), Rejected: full.Rejected,
-	}
-	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionReserved} {
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonQueueFull,
-			Message: full.Detail, ObservedGeneration: obj.Generation,
-		})
-	}
-	return status
 }

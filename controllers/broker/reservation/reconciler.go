@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -232,7 +231,9 @@ func (r *Reconciler) reserveCapacity(ctx context.Context, obj *brokerv1alpha1.Re
 		return r.writeRefusal(ctx, obj, err)
 	case fault.QueueFull:
 		full, _ := errors.AsType[*fault.Error](err)
-		return errors.Join(err, r.writeStatus(ctx, obj, queueFullOf(full, obj)))
+		status := refusalOf(full, obj)
+		status.Phase, status.Candidates = brokerv1alpha1.ReservationPending, nil // the controller tries again
+		return errors.Join(err, r.writeStatus(ctx, obj, status))
 	}
 	if err != nil {
 		return err
@@ -316,12 +317,7 @@ func (r *Reconciler) reserveAgain(ctx context.Context, obj *brokerv1alpha1.Reser
 		Phase: brokerv1alpha1.ReservationPending, Attempt: obj.Status.Attempt + 1, ObservedGeneration: obj.Generation,
 		Message: "the Reservation was edited; capacity is requested again",
 	}
-	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionReserved} {
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonPending,
-			Message: status.Message, ObservedGeneration: obj.Generation,
-		})
-	}
+	setUnreserved(&status, brokerv1alpha1.ReasonPending)
 	if err := r.writeStatus(ctx, obj, status); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func statusOf(v *views.Reservation, obj *brokerv1alpha1.Reservation) brokerv1alp
 		Granted:               grantedOf(v),
 		Cost:                  v.Cost,
 		RequestedBy:           ledger.ActorOf(v.By).String(),
-		ReservedAt:            toSeconds(v.ReservedAt()),
+		ReservedAt:            views.ToSeconds(v.ReservedAt()),
 		Queue:                 queuePlaceOf(v.Place),
 		Message:               v.Message,
 		ObservedGeneration:    obj.Generation,
@@ -74,10 +74,10 @@ func statusOf(v *views.Reservation, obj *brokerv1alpha1.Reservation) brokerv1alp
 		status.ChangedBy, status.EndedBy = ledger.ActorOf(v.ChangedBy).String(), ledger.ActorOf(v.EndedBy).String()
 	}
 	if v.Duration != 0 && v.Place == nil {
-		status.ExpiresAt = toSeconds(v.Until)
+		status.ExpiresAt = views.ToSeconds(v.Until)
 	}
 	if i := v.IdleNow(); i != nil {
-		status.IdleSince = toSeconds(i.Since)
+		status.IdleSince = views.ToSeconds(i.Since)
 	}
 	status.Placements, status.EarlierPlacements = placementsOf(v)
 	if v.Explanation != "" {
@@ -125,7 +125,7 @@ func grantedOf(v *views.Reservation) *brokerv1alpha1.Granted {
 	if c := v.CalledBack(); c != nil && c.Placement == p.Number && (until.IsZero() || c.Ends.Before(until)) {
 		until = c.Ends
 	}
-	return &brokerv1alpha1.Granted{Resources: v.AgreedWith(p).ToResourceList(), Until: toSeconds(until)}
+	return &brokerv1alpha1.Granted{Resources: v.AgreedWith(p).ToResourceList(), Until: views.ToSeconds(until)}
 }
 
 // maxPlacements is the largest number of placements that the CRD allows in the status.
@@ -166,17 +166,14 @@ func conditionsOf(v *views.Reservation) []metav1.Condition {
 	case ledger.EndIdle:
 		ready.Reason = brokerv1alpha1.ReasonIdle
 	}
-	out := []metav1.Condition{ready, held, acknowledgementOf(v)}
-	if v.RequesterHasAgent {
-		return append(out, metav1.Condition{
-			Type: brokerv1alpha1.ConditionNoConsumer, Status: metav1.ConditionFalse,
-			Reason: brokerv1alpha1.ReasonConnected, Message: "the agent of " + v.Requester + " sets up the virtual node",
-		})
-	}
-	return append(out, metav1.Condition{
+	unused := metav1.Condition{
 		Type: brokerv1alpha1.ConditionNoConsumer, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ReasonUnknownRequester,
 		Message: "requesterID " + v.Requester + " is not an enrolled cluster: capacity is reserved, but no cluster peers to use it",
-	})
+	}
+	if v.RequesterHasAgent {
+		unused.Status, unused.Reason, unused.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonConnected, "the agent of "+v.Requester+" sets up the virtual node"
+	}
+	return []metav1.Condition{ready, held, acknowledgementOf(v), unused}
 }
 
 // targetOf returns the provider to show: the newest provider whose virtual node is Ready, or if there is none, the
@@ -318,21 +315,15 @@ func refusalOf(cause error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.Rese
 	if f, ok := errors.AsType[*fault.Error](cause); ok {
 		status.Candidates, status.Rejected = wire.ClipCandidates(f.Candidates), f.Rejected
 	}
-	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionReserved} {
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: string(fault.ReasonOf(cause)),
-			Message: cause.Error(), ObservedGeneration: obj.Generation,
-		})
-	}
+	setUnreserved(&status, string(fault.ReasonOf(cause)))
 	return status
 }
 
-// toSeconds truncates a time to whole seconds, the precision of the API, so that an unchanged status compares equal. It
-// returns nil for the zero time.
-func toSeconds(t time.Time) *metav1.Time {
-	if t.IsZero() {
-		return nil
+// setUnreserved sets the conditions Ready and Reserved of a Reservation without capacity, with the message of its status.
+func setUnreserved(status *brokerv1alpha1.ReservationStatus, reason string) {
+	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionReserved} {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: status.Message, ObservedGeneration: status.ObservedGeneration,
+		})
 	}
-	out := metav1.Unix(t.Unix(), 0)
-	return &out
 }

@@ -92,8 +92,9 @@ func changeOf(r *ledger.Reservation) *v1.ChangeState {
 	}
 }
 
-// toMetaTime converts a time to metav1.Time, in whole seconds; nil for the zero time.
-func toMetaTime(at time.Time) *metav1.Time {
+// ToSeconds truncates a time to whole seconds, the precision of the API, so that an unchanged status compares equal. It
+// returns nil for the zero time.
+func ToSeconds(at time.Time) *metav1.Time {
 	if at.IsZero() {
 		return nil
 	}
@@ -111,7 +112,7 @@ func showCost(r *ledger.Reservation) *brokerv1alpha1.ReservationCost {
 	if c == nil {
 		return nil
 	}
-	out := &brokerv1alpha1.ReservationCost{Currency: c.Currency, SoFar: c.SoFar.Money().String(), AsOf: toMetaTime(c.AsOf)}
+	out := &brokerv1alpha1.ReservationCost{Currency: c.Currency, SoFar: c.SoFar.Money().String(), AsOf: ToSeconds(c.AsOf)}
 	if c.PerHour > 0 || c.ToEnd != nil || c.Runs {
 		out.PerHour = c.PerHour.String()
 	}
