@@ -2,6 +2,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -51,11 +52,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/reach"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	kubernetestransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/kubernetes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/console"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
@@ -175,7 +176,8 @@ func run(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	if err := a.addConsole(ctx); err != nil {
+	shown := console.Options{Member: true, Name: cmp.Or(a.clusterName, a.clusterID), Now: time.Now, Log: log.WithName("console")}
+	if err := a.console.AddTo(ctx, a.mgr, shown); err != nil {
 		return err
 	}
 	log.Info("starting agent", "cluster", o.clusterID, "broker", a.transport.Addresses(), "peering", o.peeringMode, "networking", a.connects, "endpoint", o.endpointURL)
@@ -520,5 +522,3 @@ func (a *agent) addChecks(*rest.Config) error {
 	}
 	return a.mgr.AddReadyzCheck("ping", healthz.Ping)
 }
-
-var _ transport.Transport = (*httptransport.Transport)(nil)

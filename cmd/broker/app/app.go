@@ -30,6 +30,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/console"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
@@ -90,7 +91,7 @@ func run(ctx context.Context, o *options) error {
 	} else if err := addServer(ctx, mgr, b, election, o, log.WithName("server")); err != nil {
 		return err
 	}
-	if err := addConsole(ctx, mgr, o, log.WithName("console")); err != nil {
+	if err := o.console.AddTo(ctx, mgr, console.Options{Broker: true, Name: "Broker", Now: time.Now, Log: log.WithName("console")}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

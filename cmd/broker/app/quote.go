@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -155,14 +154,10 @@ func (q *quoter) tlsConfig() (*tls.Config, error) {
 		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares the whole certificate
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if !isCertificate(state.PeerCertificates, block.Bytes) {
+			if shown := state.PeerCertificates; len(shown) == 0 || !bytes.Equal(shown[0].Raw, block.Bytes) {
 				return errors.New("the replica that leads shows another certificate: it may just have been replaced")
 			}
 			return nil
 		},
 	}, nil
-}
-
-func isCertificate(shown []*x509.Certificate, raw []byte) bool {
-	return len(shown) > 0 && bytes.Equal(shown[0].Raw, raw)
 }

@@ -19,8 +19,8 @@ import (
 const denialGrace = 500 * time.Millisecond
 
 const (
-	// defaultConnections is how many connections one cluster may have. An agent uses one or two; over HTTP/1.1 it may
-	// need one for each in-flight request.
+	// defaultConnections is how many connections one cluster may have. An agent uses at most 18, one for each in-flight
+	// request.
 	defaultConnections = 128
 	// totalConnections bounds the memory for all connections. While as many are open, further ones wait in the backlog
 	// of the operating system. A connection without a certificate ends when its handshake fails or headerTimeout is

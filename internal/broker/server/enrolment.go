@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -62,15 +63,7 @@ func NewEnrolment(o Options) (*Server, error) {
 	if o.Certificates == nil {
 		return nil, errors.New("enrolment server without an issuer of certificates")
 	}
-	if o.Addr == "" {
-		o.Addr = ":8444"
-	}
-	if o.Rate == 0 {
-		o.Rate = enrolmentRate
-	}
-	if o.Burst == 0 {
-		o.Burst = enrolmentBurst
-	}
+	o.Addr, o.Rate, o.Burst = cmp.Or(o.Addr, ":8444"), cmp.Or(o.Rate, enrolmentRate), cmp.Or(o.Burst, enrolmentBurst)
 	s, err := newServer(o, "enrolment")
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/console"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
 // Console configures where the web console is served.
@@ -33,6 +36,24 @@ func (c *Console) Bind(fs *pflag.FlagSet) {
 
 // Enabled reports whether the console is on.
 func (c *Console) Enabled() bool { return c.Address != "0" && c.Address != "" }
+
+// AddTo adds the console to a manager, if it is on. Every replica serves it. If the console is off, informers that only
+// it needs are not created.
+func (c *Console) AddTo(ctx context.Context, mgr manager.Manager, o console.Options) error {
+	if !c.Enabled() {
+		return nil
+	}
+	var err error
+	if o.Certificate, err = c.Certificate(mgr.Add); err != nil {
+		return err
+	}
+	o.Address, o.Actions, o.Cache, o.Config, o.Version = c.Address, c.Actions, mgr.GetCache(), mgr.GetConfig(), version.String()
+	server, err := console.New(ctx, o)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(server)
+}
 
 // Certificate returns a function that returns the current certificate in CertDir. It adds the
 // watcher of the files to the manager, which runs it on every replica.
