@@ -96,11 +96,6 @@ func newListing[T metav1.Object](items []T, ordered bool, by Selection, gaps []G
 // traits are what a Selection compares of an object, besides its name.
 type traits struct{ phase, reservation, requester, provider string }
 
-// takesAll reports whether every object is selected.
-func (by *Selection) takesAll() bool {
-	return by.Namespace == "" && by.Phase == "" && by.Requester == "" && by.Provider == "" && by.Text == ""
-}
-
 // takesObject reports whether an object is selected.
 func (by *Selection) takesObject(namespace, name string, t traits) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
@@ -114,7 +109,7 @@ func (by *Selection) takesObject(namespace, name string, t traits) bool {
 func selectPage[T metav1.Object](items []T, ordered bool, by Selection, traitsOf func(T) traits) (page []T, total int, next string) {
 	namespace, name, _ := strings.Cut(by.After, "/")
 	after := Ref{Namespace: namespace, Name: name}
-	if ordered && by.takesAll() && by.Most > 0 {
+	if ordered && by.Most > 0 && by == (Selection{After: by.After, Most: by.Most}) {
 		total = len(items)
 		items = items[findOrdered(items, namespace, name):]
 		if len(items) > 0 && refOf(items[0]) == after {

@@ -176,17 +176,27 @@ func (p QuotedPrice) cells() (perHour, total string) {
 	return p.PerHour + " " + p.Currency, p.Total + " " + p.Currency
 }
 
-// The formats of the warnings that Warnings returns, without quotePrefix.
-var (
-	priceForm     = `(?:, without a price| for (\S+) (\S+) per hour, (\S+) \S+ for (\S+))$`
-	servedForm    = regexp.MustCompile(`^(\S+) would serve it` + priceForm)
-	fitsForm      = regexp.MustCompile(`^(\S+) could serve it too` + priceForm)
-	rejectedForm  = regexp.MustCompile(`^(\S+) cannot serve it: (\w+)(?:: (.*))?$`)
-	othersForm    = regexp.MustCompile(`^others cannot serve it: (.*)$`)
-	adviceForm    = regexp.MustCompile(`^what helps against (.*)$`)
-	problemForm   = regexp.MustCompile(`^none: (.*)$`)
-	unservedLines = map[string]bool{"no cluster can serve it now": false, "no cluster can serve it now, so it would wait in the queue": true}
-)
+// priceForm is the format of a price in a warning.
+const priceForm = `(?:, without a price| for (\S+) (\S+) per hour, (\S+) \S+ for (\S+))$`
+
+// warningForms are the formats of the warnings that Warnings returns, without quotePrefix, and what they say of the
+// quote.
+var warningForms = []struct {
+	form *regexp.Regexp
+	take func(q *Preview, m []string)
+}{
+	{regexp.MustCompile(`^no cluster can serve it now(, so it would wait in the queue)?$`), func(q *Preview, m []string) { q.Waits = m[1] != "" }},
+	{regexp.MustCompile(`^(\S+) would serve it` + priceForm), func(q *Preview, m []string) { q.Provider, q.Price = m[1], priceOf(m[2:]) }},
+	{regexp.MustCompile(`^(\S+) could serve it too` + priceForm), func(q *Preview, m []string) {
+		q.Candidates = append(q.Candidates, QuotedCandidate{ClusterID: m[1], Fits: true, Price: priceOf(m[2:])})
+	}},
+	{regexp.MustCompile(`^others cannot serve it: (.*)$`), func(q *Preview, m []string) { q.Others = parseCounts(m[1]) }},
+	{regexp.MustCompile(`^(\S+) cannot serve it: (\w+)(?:: (.*))?$`), func(q *Preview, m []string) {
+		q.Candidates = append(q.Candidates, QuotedCandidate{ClusterID: m[1], Reason: m[2], Message: m[3]})
+	}},
+	{regexp.MustCompile(`^what helps against (.*)$`), func(q *Preview, m []string) { q.Advice = append(q.Advice, m[1]) }},
+	{regexp.MustCompile(`^none: (.*)$`), func(q *Preview, m []string) { q.Problem = m[1] }},
+}
 
 func priceOf(parts []string) QuotedPrice {
 	return QuotedPrice{PerHour: parts[0], Currency: parts[1], Total: parts[2], For: parts[3]}
@@ -209,33 +219,11 @@ func ParseWarnings(warnings []string) (q *Preview, others []string) {
 
 // parseLine parses a warning of Warnings without its prefix. It reports whether the warning has a known form.
 func (q *Preview) parseLine(line string) bool {
-	if waits, unserved := unservedLines[line]; unserved {
-		q.Waits = waits
-		return true
-	}
-	if m := servedForm.FindStringSubmatch(line); m != nil {
-		q.Provider, q.Price = m[1], priceOf(m[2:])
-		return true
-	}
-	if m := fitsForm.FindStringSubmatch(line); m != nil {
-		q.Candidates = append(q.Candidates, QuotedCandidate{ClusterID: m[1], Fits: true, Price: priceOf(m[2:])})
-		return true
-	}
-	if m := othersForm.FindStringSubmatch(line); m != nil {
-		q.Others = parseCounts(m[1])
-		return true
-	}
-	if m := rejectedForm.FindStringSubmatch(line); m != nil {
-		q.Candidates = append(q.Candidates, QuotedCandidate{ClusterID: m[1], Reason: m[2], Message: m[3]})
-		return true
-	}
-	if m := adviceForm.FindStringSubmatch(line); m != nil {
-		q.Advice = append(q.Advice, m[1])
-		return true
-	}
-	if m := problemForm.FindStringSubmatch(line); m != nil {
-		q.Problem = m[1]
-		return true
+	for _, f := range warningForms {
+		if m := f.form.FindStringSubmatch(line); m != nil {
+			f.take(q, m)
+			return true
+		}
 	}
 	return false
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -168,7 +167,7 @@ func (c *connection) forwardEvents(ctx context.Context, list client.ObjectList, 
 		if err == nil {
 			continue
 		}
-		if ctx.Err() == nil && (apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)) {
+		if ctx.Err() == nil && isDenied(err) {
 			send(happened{err: fmt.Errorf("the watch ended: %w", err)})
 			return
 		}
