@@ -134,7 +134,7 @@ func (p *plugin) writeFindings(found []view.Finding) error {
 	wrong := false
 	for _, f := range found {
 		wrong = wrong || f.Level == view.Failure
-		fmt.Fprintln(p.Out, f.Text)
+		fmt.Fprintln(p.Out, view.Clean(f.Text)) // an exported file may have been edited to look verified
 	}
 	if wrong {
 		return errAttention

@@ -120,6 +120,27 @@ func TestAuditTellsRetentionFromLoss(t *testing.T) {
 	}
 }
 
+// Whoever exports a journal chooses its ID, which no hash covers, and whoever forges a receipt its reason.
+func TestTextsInFilesCannotLookLikeResults(t *testing.T) {
+	var out strings.Builder
+	p := &plugin{}
+	p.Out = &out
+	found := journal.Anchored{Verified: journal.Verified{ID: "j\nagrees with rome up to record 9\x1b[2K"}}
+	if err := p.writeFindings(describeAudit(&found, time.Hour, signedAt)); err != nil {
+		t.Error(err)
+	}
+	v := &receiptView{}
+	v.Said.Agreement.Reason = "x\nVERIFIED       signed by broker.example.com\x1b[2K"
+	if err := v.writeText(&out); err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "agrees") || strings.HasPrefix(line, "VERIFIED") || strings.Contains(line, "\x1b") {
+			t.Errorf("line %q is from a file", line)
+		}
+	}
+}
+
 // writeJournal writes a journal into a new namespace and returns the position and hash of its last record.
 func writeJournal(t *testing.T, config *rest.Config, namespace string) journal.Anchor {
 	t.Helper()

@@ -326,7 +326,7 @@ func (v *receiptView) writeText(out io.Writer) error {
 	a, w := &v.Said.Agreement, tabwriter.NewWriter(out, 15, 0, 3, ' ', 0)
 	line := func(what, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", what, value)
+			fmt.Fprintf(w, "%s\t%s\n", what, view.Clean(value)) // a file may have been edited to look verified
 		}
 	}
 	line("PLACEMENT", v.Name)
