@@ -72,15 +72,19 @@ func (l *limits) admitRequest(caller string, now time.Time) (done func(), err er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.clientOf(caller)
+	setting := ""
+	if l.set != nil {
+		setting = "; BrokerConfig.spec.rateLimits sets it"
+	}
 	if c.running >= inFlight {
-		return nil, fault.Over("inFlight", time.Second, "%s %q has %d requests in flight, which is the maximum: wait for their answers", l.noun, caller, c.running)
+		return nil, fault.Over("inFlight", time.Second, "%s %q has %d requests in flight, which is the maximum: wait for their answers%s", l.noun, caller, c.running, setting)
 	}
 	c.limiter.SetLimitAt(now, perSecond)
 	c.limiter.SetBurstAt(now, burst)
 	if !c.limiter.AllowN(now, 1) {
 		missing := 1 - c.limiter.TokensAt(now)
 		wait := time.Duration(missing / float64(perSecond) * float64(time.Second))
-		return nil, fault.Over("rate", wait, "%s %q exceeds %v requests per second: send fewer", l.noun, caller, float64(perSecond))
+		return nil, fault.Over("rate", wait, "%s %q exceeds %v requests per second: send fewer%s", l.noun, caller, float64(perSecond), setting)
 	}
 	if l.total != nil && !l.total.AllowN(now, 1) {
 		return nil, fault.Over("", time.Second, "too many requests from all callers: retry")
