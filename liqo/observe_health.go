@@ -53,10 +53,11 @@ func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error
 	return nil
 }
 
-// newestWarning returns the reason and message of a pod's newest Warning event that is not the
-// agent's own, "" if there is none. Liqo records why it cannot copy the pod only in such an event,
-// and copies the events of the provider. An error is only logged: the event explains the condition
-// and decides nothing.
+// newestWarning returns the reason and message of the newest Warning event about a pod on a virtual
+// node, "" if there is none. It ignores the agent's own, and those of this cluster's scheduler, which
+// are older than the pod's node. Liqo records why it cannot copy the pod only in such an event, and
+// copies the events of the provider, whose source ends with "(remote)". An error is only logged: the
+// event explains the condition and decides nothing.
 func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
 	namespace, name, _ := strings.Cut(pod, "/")
 	var events corev1.EventList
@@ -66,7 +67,9 @@ func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
 	if err != nil {
 		p.opts.Log.Error(err, "listing the events of a waiting pod failed", "pod", pod)
 	}
-	events.Items = slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.Reason == agentv1alpha1.ReasonPodsRejected })
+	events.Items = slices.DeleteFunc(events.Items, func(e corev1.Event) bool {
+		return e.Reason == agentv1alpha1.ReasonPodsRejected || e.Reason == "FailedScheduling" && !strings.HasSuffix(e.Source.Component, "(remote)")
+	})
 	if err != nil || len(events.Items) == 0 {
 		return ""
 	}

@@ -32,10 +32,10 @@ func TestHealthQuotesNewestWarningOfThePod(t *testing.T) {
 	}{
 		"there is none": {},
 		"the newest counts, not the first": {[]client.Object{
-			event("a", "p", "Warning", "FailedScheduling", at(-time.Minute)), event("b", "p", "Warning", "FailedReflection", at(0)), event("c", "p", "Warning", "Other", at(-time.Second)),
+			event("a", "p", "Warning", "FailedMount", at(-time.Minute)), event("b", "p", "Warning", "FailedReflection", at(0)), event("c", "p", "Warning", "Other", at(-time.Second)),
 		}, "FailedReflection: line one line two"},
 		"events of the newer API have other times": {[]client.Object{
-			event("a", "p", "Warning", "FailedScheduling", at(0)),
+			event("a", "p", "Warning", "FailedMount", at(0)),
 			event("b", "p", "Warning", "FailedReflection", func(e *corev1.Event) {
 				e.LastTimestamp, e.EventTime = metav1.Time{}, metav1.NewMicroTime(now.Add(-time.Hour))
 				e.Series = &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(now.Add(time.Second))}
@@ -44,6 +44,12 @@ func TestHealthQuotesNewestWarningOfThePod(t *testing.T) {
 		"the agent's own event does not count": {[]client.Object{
 			event("a", "p", "Warning", "FailedReflection", at(-time.Minute)), event("b", "p", "Warning", "PodsRejected", at(0)),
 		}, "FailedReflection: line one line two"},
+		"the scheduler's event from before the pod had its node does not count": {[]client.Object{
+			event("a", "p", "Warning", "FailedScheduling", at(0)),
+		}, ""},
+		"the event of the provider's scheduler counts": {[]client.Object{
+			event("a", "p", "Warning", "FailedScheduling", func(e *corev1.Event) { e.Source.Component = " (remote)" }),
+		}, "FailedScheduling: line one line two"},
 		"events of other pods and kinds do not count": {[]client.Object{
 			event("a", "q", "Warning", "FailedReflection", at(0)), event("b", "p", "Normal", "SuccessfulReflection", at(0)),
 			event("c", "p", "Warning", "FailedReflection", func(e *corev1.Event) { e.InvolvedObject.Kind = "ReplicaSet" }),

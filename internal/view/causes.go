@@ -14,7 +14,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// refusal is a part of a message with which a scheduler or a provider refuses a pod, and the remedy.
+// refusal is a part of a message that says why a pod does not run, or why networks are not connected, and the remedy.
 type refusal struct{ part, do string }
 
 // refusals contain the messages that users meet. The first part that a message contains counts.
@@ -26,7 +26,7 @@ var (
 		{"exceeded quota", "ask the provider's operator to raise the ResourceQuota in the message, or run less"},
 		{"runtimeClassName", "leave runtimeClassName out, or ask the provider's operator to add the class to guard.runtimeClasses"},
 		{"RuntimeClass", "leave runtimeClassName out, or ask the provider's operator to create the RuntimeClass"},
-		{"has no Warning event", "ask the provider's operator for kubectl describe shadowpod: often a ResourceQuota there is full"},
+		{"has no Warning event", "ask the provider's operator for kubectl describe shadowpod: often a ResourceQuota there is full, or the RuntimeClass is missing"},
 		{"no live reservation", "see the provider's agent, or delete the pod if the reservation is over"},
 		{"ValidatingAdmissionPolicy", "change the field in the message"},
 		{"without a node at", "make the pod smaller, loosen its constraints, or ask for podShapes of its size"},
@@ -36,6 +36,10 @@ var (
 		{"Insufficient", "make the pod smaller, or have the request grow with kubectl broker resize"},
 		{"untolerated taint", "create the pod again: it is older than the agent's webhook, or selects the node by another label than " + agentv1alpha1.RequestLabel},
 		{"node affinity/selector", "wait for the request's node; if it is Ready, remove the pod's other node selectors"},
+	}
+	networkObstacles = []refusal{
+		{"this cluster's networks", "start Liqo's networking module in this cluster, or set networking.mode=disabled for its agent"},
+		{"network description of", "ask the provider's operator to set networking.mode=enabled for its agent and to run Liqo's networking module"},
 	}
 )
 
@@ -75,6 +79,9 @@ func (st *Story) adviseSteps(snapshots []*Snapshot, related [][]Ref) {
 			}
 		}
 	}
+	if len(found.steps) == 0 && st.Subject.Kind == "Pod" && st.Phase == string(corev1.PodPending) && snapshots[0].reservationOfRef(st.Subject) != "" {
+		found.add("pod", Step{Text: "the provider has not started the pod, and no event says why", Do: "if it lasts, " + remedyFor(providerRefusals, "has no Warning event")})
+	}
 	st.adviseOtherSide(snapshots, related)
 	if st.Next = found.steps; len(st.Next) == 0 {
 		st.Next = []Step{{Text: "nothing"}}
@@ -90,10 +97,15 @@ func (st *Story) explainCondition(s *Snapshot, o *object, c *metav1.Condition, l
 	if o.Phase == string(brokerv1alpha1.ReservationReleased) || term.Means == "" || term.Level == Normal && !taken && !notReady {
 		return
 	}
+	if term.Word == agentv1alpha1.ReasonPodsRejected && st.Subject.Kind == "Pod" && !strings.Contains(c.Message, st.Subject.Namespace+"/"+st.Subject.Name) {
+		return // the condition is about another pod
+	}
 	do := PlainText(term.Do)
 	switch {
 	case term.Word == agentv1alpha1.ReasonPodsRejected:
 		do = cmp.Or(remedyFor(providerRefusals, c.Message), do)
+	case term.Word == agentv1alpha1.ReasonNetworkPending:
+		do = cmp.Or(remedyFor(networkObstacles, c.Message), do)
 	case term.Word == agentv1alpha1.ReasonQueued && o.Queue != nil:
 		do = cmp.Or(PlainText(reasonOf(OfQueue, o.Queue.Reason).Do), do)
 	}
@@ -105,7 +117,7 @@ func (st *Story) explainCondition(s *Snapshot, o *object, c *metav1.Condition, l
 // exist, no node takes it, or the provider refuses it.
 func (st *Story) explainPod(s *Snapshot) {
 	pod, found := s.findPod(st.Subject), &st.causes
-	name, node := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel], s.findNode(pod.Spec.NodeName)
+	name, reservation := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel], s.reservationOfNode(pod.Spec.NodeName)
 	add := func(level Level, do, text string, args ...any) {
 		found.add("pod", Step{Level: level, Text: fmt.Sprintf(text, args...), Do: do})
 	}
@@ -119,10 +131,10 @@ func (st *Story) explainPod(s *Snapshot) {
 			do = "set the nodeSelector " + agentv1alpha1.RequestLabel + " to the name of a request, to run it on a virtual node"
 		}
 		add(Warning, do, "the scheduler has no node for the pod%s", withPrefix(": ", why))
-	case node == nil && name == "" && reservationOf(pod.Labels[copyLabel]) == "":
+	case reservation == "" && name == "" && reservationOf(pod.Labels[copyLabel]) == "" && len(s.gapsOf("nodes")) == 0:
 		add(Normal, "set the nodeSelector "+agentv1alpha1.RequestLabel+" to the name of a request, to run it on a virtual node", "the pod selects no request, so it runs in this cluster")
-	case node != nil && pod.Status.Phase == corev1.PodPending:
-		if why := st.newestWarning(); why != "" {
+	case reservation != "" && pod.Status.Phase == corev1.PodPending:
+		if why := s.newestWarning(pod); why != "" {
 			found.topics = append(found.topics, agentv1alpha1.ReasonPodsRejected) // the condition quotes the event of one such pod
 			add(Warning, remedyFor(providerRefusals, why), "the provider does not take the pod: %s", why)
 		}
@@ -139,14 +151,24 @@ func unscheduledMessage(pod *corev1.Pod) string {
 	return ""
 }
 
-// newestWarning returns the reason and message of the newest Warning event about the subject that is not the agent's.
-func (st *Story) newestWarning() string {
-	for _, e := range slices.Backward(st.Events) {
-		if e.Object.Kind == st.Subject.Kind && e.Object.Name == st.Subject.Name && e.Type == corev1.EventTypeWarning && e.Reason != agentv1alpha1.ReasonPodsRejected {
-			return e.Reason + ": " + e.Message
+// newestWarning returns the reason and message of the newest Warning event about a pod on a virtual node. It ignores the
+// agent's, and those of this cluster's scheduler, which are older than the pod's node.
+func (s *Snapshot) newestWarning(pod *corev1.Pod) string {
+	var newest *corev1.Event
+	for i := range s.Events {
+		e := &s.Events[i]
+		if e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != pod.Name || e.InvolvedObject.UID != pod.UID || e.Type != corev1.EventTypeWarning || e.Reason == agentv1alpha1.ReasonPodsRejected {
+			continue
+		}
+		isRemote := strings.HasSuffix(e.Source.Component, "(remote)") // Liqo's copy of an event of the provider
+		if (e.Reason != "FailedScheduling" || isRemote) && (newest == nil || eventTime(e).After(eventTime(newest))) {
+			newest = e
 		}
 	}
-	return ""
+	if newest == nil {
+		return ""
+	}
+	return newest.Reason + ": " + newest.Message
 }
 
 // listRequests says which requests a namespace has.

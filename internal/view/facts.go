@@ -137,9 +137,9 @@ func (s *Snapshot) podFacts(pod *corev1.Pod) (phase string, facts factList) {
 	} else if name := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel]; name != "" {
 		facts.add("request", name+", which does not exist")
 	}
-	if node := s.findNode(pod.Spec.NodeName); node != nil {
-		facts.add("reservation", node.Labels[agentv1alpha1.ReservationLabel])
-	} else if pod.Spec.NodeName != "" {
+	if reservation := s.reservationOfNode(pod.Spec.NodeName); reservation != "" {
+		facts.add("reservation", reservation)
+	} else if pod.Spec.NodeName != "" && len(s.gapsOf("nodes")) == 0 {
 		facts.add("place", "this cluster: the node is not one of a reservation")
 	}
 	return string(pod.Status.Phase), facts

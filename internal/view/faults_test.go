@@ -42,6 +42,15 @@ func rejecting(warning string) *Snapshot {
 	return s
 }
 
+// hideFromTeam removes what someone with the role edit in namespace team may not list.
+func hideFromTeam(s *Snapshot) *Snapshot {
+	s.Member.Nodes, s.Member.ConsumerInstructions = nil, nil
+	for _, resource := range []string{"nodes", "reservationinstructions"} {
+		s.Gaps = append(s.Gaps, Gap{Kind: Hidden, Resource: resource})
+	}
+	return s
+}
+
 // Each fault that users meet most is explained in few lines, with its remedy. e2e/local stages the same faults.
 func TestStoriesNameCauseAndRemedy(t *testing.T) {
 	lost := member()
@@ -56,6 +65,12 @@ func TestStoriesNameCauseAndRemedy(t *testing.T) {
 	r.Status.Conditions = append(r.Status.Conditions, condition("NetworkConnected", "False", "NetworkPending", time.Minute, `waiting for the network description of "paris": its agent and its Liqo must connect networks, too`))
 	denied := busyBroker()
 	denied.Broker.Clusters = append(denied.Broker.Clusters, cluster("rome", "Active", 0, condition("Ready", "False", "Denied", time.Minute, "deniedClusters of the BrokerConfig has it")))
+	// The scheduler complained about the pod before it had its node, and the condition is about another pod.
+	delayed := rejecting("FailedScheduling: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector")
+	for _, conditions := range [][]metav1.Condition{delayed.Member.Requests[0].Status.Conditions, delayed.Member.ConsumerInstructions[0].Status.Conditions} {
+		last := &conditions[len(conditions)-1]
+		last.Message = strings.ReplaceAll(last.Message, "team/my-pod", "team/other")
+	}
 	faults := []struct {
 		fault, of     string
 		snapshot      *Snapshot
@@ -68,8 +83,9 @@ func TestStoriesNameCauseAndRemedy(t *testing.T) {
 			"has 12 cpu free, 900 needed", "ask for less",
 		},
 		{"stale cluster", "oslo", busyBroker(), "Stale for 12m", "see its agent"},
-		{"quota at the provider", "pod/my-pod", rejecting(""), "not accepted by", "a ResourceQuota there is full"},
-		{"pod without limits", "pod/my-pod", rejecting("FailedReflection: limits and requests are not equal"), "the provider does not take the pod", "set limits equal to the requests"},
+		{"quota at the provider", "pod/my-pod", hideFromTeam(rejecting("")), "not accepted by", "a ResourceQuota there is full"},
+		{"pod without limits", "pod/my-pod", hideFromTeam(rejecting("FailedReflection: limits and requests are not equal")), "the provider does not take the pod", "set limits equal to the requests"},
+		{"quota at the provider, a moment later", "pod/my-pod", delayed, "the provider has not started the pod, and no event says why", "a ResourceQuota there is full"},
 		{"wrong selector", "pod/my-pod", lost, "the pod selects the request my-requests, which does not exist; namespace team has my-request", "correct the nodeSelector"},
 		{
 			"missing runtime class", "pod/my-pod", rejecting("FailedReflection: spec.pod.runtimeClassName is gvisor, the operator of this cluster allows none (guard.runtimeClasses)"),

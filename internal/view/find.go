@@ -120,6 +120,23 @@ func (s *Snapshot) findNode(name string) *corev1.Node {
 	return find(s.Member.Nodes, false, Ref{Name: name})
 }
 
+// reservationOfNode returns the reservation whose virtual node has the given name; "" if none has. A user who may not
+// list nodes knows those of the requests that the user may list.
+func (s *Snapshot) reservationOfNode(name string) string {
+	if s.Member == nil || name == "" {
+		return ""
+	}
+	if node := s.findNode(name); node != nil {
+		return node.Labels[agentv1alpha1.ReservationLabel]
+	}
+	for _, r := range s.Member.Requests {
+		if r.Status.NodeName == name {
+			return r.Status.ReservationName
+		}
+	}
+	return ""
+}
+
 // requestOfPod returns the ResourceRequest that a pod selects, or nil if there is none.
 func (s *Snapshot) requestOfPod(pod *corev1.Pod) *agentv1alpha1.ResourceRequest {
 	name := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel]

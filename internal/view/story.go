@@ -155,13 +155,11 @@ func (s *Snapshot) objectsOf(reservation string) iter.Seq[Ref] {
 func (s *Snapshot) reservationOfRef(r Ref) string {
 	switch r.Kind {
 	case "Node":
-		if node := s.findNode(r.Name); node != nil {
-			return node.Labels[agentv1alpha1.ReservationLabel]
-		}
+		return s.reservationOfNode(r.Name)
 	case "Pod":
 		if pod := s.findPod(r); pod != nil {
-			if node := s.findNode(pod.Spec.NodeName); node != nil {
-				return node.Labels[agentv1alpha1.ReservationLabel]
+			if reservation := s.reservationOfNode(pod.Spec.NodeName); reservation != "" {
+				return reservation
 			}
 			if request := s.requestOfPod(pod); request != nil {
 				return request.Status.ReservationName
