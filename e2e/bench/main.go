@@ -75,6 +75,8 @@ var studies = []study{
 	{"hostile", hostile},
 	{"scale", scale},
 	{"costs", costs},
+	{"status", pluginStatus},
+	{"plan", pluginPlan},
 	{"agent", agent},
 	{"peering", peering},
 }

@@ -134,11 +134,12 @@ var makeBinaryDir = sync.OnceValues(func() (string, error) {
 	return dir, err
 })
 
-// brokerBinary and agentBinary build their program when they are called first, and return
-// its path. removeBinary must be called after all processes have ended.
+// brokerBinary, agentBinary and pluginBinary build their program when they are called first, and
+// return its path. removeBinary must be called after all processes have ended.
 var (
 	brokerBinary = binary("broker")
 	agentBinary  = binary("agent")
+	pluginBinary = binary("kubectl-broker")
 )
 
 func binary(name string) func() (string, error) {
