@@ -376,9 +376,9 @@ func (m *member) drainsVirtualNodesOnly(t *testing.T) {
 		"a pod is evicted without the label":      {try: eviction(m.agent, inside, nil, nil)},
 		"an administrator evicts any pod":         {try: eviction(m.Client, outside, nil, nil), allowed: true},
 	}
-	// A new policy takes effect after a moment.
+	// The policies of nodes and of evictions take effect after a moment each.
 	m.check(wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return isRefused(node("worker", cordon)(ctx)), nil
+		return isRefused(node("worker", cordon)(ctx)) && isRefused(evict(outside, nil)(ctx)), nil
 	}))
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
