@@ -3,7 +3,6 @@
 package guardtest
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"os"
@@ -20,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -167,7 +165,7 @@ func (c *cluster) openSite(name, values string, only ...string) *site {
 		c.create(obj)
 	}
 	s.policies = policies
-	s.awaitPolicies(policies)
+	controlplanetest.AwaitPolicies(c.T, c.Client)
 	return s
 }
 
@@ -211,49 +209,6 @@ func (c *cluster) as(user string, groups ...string) client.Client {
 	peer, err := client.New(config, client.Options{Scheme: c.scheme})
 	c.check(err)
 	return peer
-}
-
-// awaitPolicies waits until the API server enforces each policy.
-func (s *site) awaitPolicies(policies []*unstructured.Unstructured) {
-	s.Helper()
-	for _, policy := range policies {
-		// A consumer cannot write the pods that the policy placements is about. The policies foreign refuse
-		// nothing in a namespace without objects of the provider.
-		if policy.GetKind() != "ValidatingAdmissionPolicy" || strings.HasSuffix(policy.GetName(), "-placements") || strings.Contains(policy.GetName(), "-foreign-") {
-			continue
-		}
-		canary, peer := s.canaryOf(policy.GetName()), s.peer
-		if strings.HasSuffix(policy.GetName(), "-rights") {
-			peer = s.as("res-ended00000-1-0123456789ab", consumer)
-		}
-		err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, hangLimit, true, func(ctx context.Context) (bool, error) {
-			err := peer.Create(ctx, canary.DeepCopy(), client.DryRunAll)
-			return refusedBy(err) == policy.GetName(), nil
-		})
-		if err != nil {
-			s.Fatalf("policy %s does not refuse %s: %v", policy.GetName(), canary.GetName(), peer.Create(s.Context(), canary, client.DryRunAll))
-		}
-	}
-}
-
-// canaryOf returns an object that only one policy refuses.
-func (s *site) canaryOf(policy string) *unstructured.Unstructured {
-	switch {
-	case strings.HasSuffix(policy, "-rights"):
-		return s.object("v1", "ConfigMap", "canary")
-	case strings.HasSuffix(policy, "-slices"):
-		obj := s.object("v1", "ConfigMap", "canary")
-		obj.SetFinalizers([]string{"example.com/canary"})
-		return obj
-	case strings.HasSuffix(policy, "-pods"):
-		return s.shadowPod("canary", set("a", "nodeName"))
-	case strings.HasSuffix(policy, "-pod-security"):
-		return s.shadowPod("canary", inContainer(map[string]any{"privileged": true}, "securityContext"))
-	default:
-		obj := s.object("v1", "Service", "canary")
-		obj.Object["spec"] = map[string]any{"externalIPs": []any{"192.0.2.1"}, "ports": []any{map[string]any{"port": int64(80)}}}
-		return obj
-	}
 }
 
 // refusedBy returns the policy that refused a request, "" if none did.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -127,7 +128,7 @@ func TestLabelsOfLiqoStayWithLiqo(t *testing.T) {
 			})
 		}
 	}
-	c.awaitLabels(users[developer])
+	controlplanetest.AwaitPolicies(c.T, c.Client)
 	const foreign, secretOfLiqo = "is reserved for objects of Liqo", "only Liqo, the agent and cluster administrators may write it"
 	for _, namespace := range []string{"team", "team-rome"} {
 		for user, as := range users {
@@ -209,15 +210,6 @@ func (c *cluster) installLabels() {
 			c.create(obj)
 		}
 	}
-}
-
-// awaitLabels waits until the API server enforces the policy.
-func (c *cluster) awaitLabels(user client.Client) {
-	c.Helper()
-	c.check(wait.PollUntilContextTimeout(c.Context(), 100*time.Millisecond, hangLimit, true, func(ctx context.Context) (bool, error) {
-		err := user.Create(ctx, labelledObject("Secret", "team", "liqo.io/webhook"), client.DryRunAll)
-		return strings.HasSuffix(refusedBy(err), "-labels"), nil
-	}))
 }
 
 // labelledObject returns a small object with labels.

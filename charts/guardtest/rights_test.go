@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 )
 
 // The policies refuse more, and not less, when what the agent keeps for them is edited, when the agent's namespace is
@@ -111,5 +113,5 @@ func (s *site) reinstallPolicies() {
 		obj.SetUID("")
 		s.create(obj)
 	}
-	s.awaitPolicies(s.policies)
+	controlplanetest.AwaitPolicies(s.T, s.Client)
 }

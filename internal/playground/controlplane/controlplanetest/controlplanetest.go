@@ -37,7 +37,7 @@ func Start(t testing.TB, change ...func(*controlplane.Options)) *controlplane.Co
 	return cluster
 }
 
-// InstallAgent installs what render returns of the agent's chart, and returns a kubeconfig with exactly the rights of
+// InstallAgent installs what render returns of the agent's chart, waits for its policies, and returns a kubeconfig with exactly the rights of
 // the agent. render is, for example, chart.AgentForProcess. It also creates more namespaces.
 func InstallAgent(
 	t testing.TB, plane *controlplane.ControlPlane, admin client.Client,
@@ -51,6 +51,7 @@ func InstallAgent(
 	objects, err := render(name, namespace)
 	runtest.Check(t, err)
 	runtest.Check(t, manifest.Install(t.Context(), admin, objects))
+	AwaitPolicies(t, admin)
 	kubeconfig, err = plane.ServiceAccountKubeconfig(t.Context(), namespace, name)
 	runtest.Check(t, err)
 	return kubeconfig
