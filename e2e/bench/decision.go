@@ -39,7 +39,7 @@ func measureDecisions(_ context.Context, s settings, t *table) error {
 		})
 		goals := only("µs")
 		if clusters == 10_000 {
-			goals = atMost(60, 5, "µs")
+			goals = atMost(20, 5, "µs")
 		}
 		t.row(fmt.Sprintf("decision at %d clusters", clusters), float64(result.NsPerOp())/1e3, goals,
 			"four criteria, %d allocations", result.AllocsPerOp())

@@ -57,7 +57,7 @@ var delivery = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 		fromRequest = append(fromRequest, when.Sub(asked[name]))
 		fromAnswer = append(fromAnswer, max(0, when.Sub(answered[name])))
 	}
-	t.row("instruction at its provider after the grant's answer, p99", milliseconds(quantile(fromAnswer, .99)), atMost(250, 50, "ms"),
+	t.row("instruction at its provider after the grant's answer, p99", milliseconds(quantile(fromAnswer, .99)), atMost(25, 10, "ms"),
 		"%d grants; after the request was sent p50 %.1f ms, p99 %.1f ms", s.grants,
 		milliseconds(quantile(fromRequest, .5)), milliseconds(quantile(fromRequest, .99)))
 	return nil

@@ -71,7 +71,7 @@ var failover = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 			return err
 		}
 	}
-	t.row("failover beyond detection, median", milliseconds(quantile(gaps, .5)), atMost(1000, 100, "ms"),
+	t.row("failover beyond detection, median", milliseconds(quantile(gaps, .5)), atMost(150, 100, "ms"),
 		"%d leaders killed, %d reservations; longest %.0f ms; the lease was seen to be over within %.1f s",
 		s.failovers, min(held, s.backlog), milliseconds(quantile(gaps, 1)), quantile(detections, 1).Seconds())
 	return nil

@@ -59,8 +59,8 @@ func (s *site) heaps(ctx context.Context, set settings, t *table, broker *server
 	if err != nil {
 		return err
 	}
-	t.row("heap per 1,000 clusters", (known-empty)/float64(set.clusters)*1000, atMost(8, 3, "MB"), "%d clusters: %.1f MB", set.clusters, known-empty)
-	t.row("heap per 100,000 reservations", (full-known)/float64(set.reservations)*100_000, atMost(100, 40, "MB"),
+	t.row("heap per 1,000 clusters", (known-empty)/float64(set.clusters)*1000, atMost(5, 3, "MB"), "%d clusters: %.1f MB", set.clusters, known-empty)
+	t.row("heap per 100,000 reservations", (full-known)/float64(set.reservations)*100_000, atMost(90, 40, "MB"),
 		"%d reservations: %.1f MB; granted and acknowledged at %.0f/s", set.reservations, full-known, float64(set.reservations)/filling.Seconds())
 	return nil
 }
@@ -160,7 +160,7 @@ func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *s
 		listed = append(listed, took)
 	}
 	ours, base := quantile(recovered, .5), quantile(listed, .5)
-	t.row("recovery ÷ one LIST of as many objects", ours.Seconds()/base.Seconds(), atMost(1.3, .12, ""),
+	t.row("recovery ÷ one LIST of as many objects", ours.Seconds()/base.Seconds(), atMost(.25, .12, ""),
 		"%d clusters, %d reservations: %.2f s from a killed process to the first correct answer ÷ %.2f s",
 		set.clusters, set.reservations, ours.Seconds(), base.Seconds())
 	return nil
