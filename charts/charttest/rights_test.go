@@ -91,7 +91,7 @@ func rightLines(rules []rbacv1.PolicyRule) []string {
 // everything turns on all features that need rights of their own.
 var everything = map[string]string{
 	"broker": `{fullnameOverride: lrb, console: {enabled: true}, brokerConfig: {defaultTTL: 2h}, mailboxes: {clusters: [{clusterID: rome}]}}`,
-	"agent":  `{fullnameOverride: lrb, console: {enabled: true}, autoscaling: {provisioningRequests: {enabled: true}, burstPolicies: {enabled: true}}}`,
+	"agent":  `{fullnameOverride: lrb, console: {enabled: true}, autoscaling: {provisioningRequests: {enabled: true}, capacityBuffers: {enabled: true}, burstPolicies: {enabled: true}}}`,
 }
 
 // The lists in testdata were reviewed by a person: every change of a right is a change of the list.

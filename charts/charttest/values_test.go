@@ -111,6 +111,7 @@ var agentValues = with(shared, map[string]string{
 	"a cluster without Liqo":                `{peeringMode: none, acceptBrokerReservations: false}`,
 	"Liqo elsewhere":                        `{liqo: {namespace: liqo-system}, guard: {elsewhere: enforce}}`,
 	"capacity for Kueue":                    `{autoscaling: {provisioningRequests: {enabled: true}}}`,
+	"capacity for pods to come":             `{autoscaling: {capacityBuffers: {enabled: true}}}`,
 	"capacity for unschedulable pods":       `{autoscaling: {burstPolicies: {enabled: true}}}`,
 	"capacity kept by pods":                 `{hold: {mode: Placeholder, placeholder: {image: "mirror.example.com/pause:1", priority: 100}}}`,
 	"no guard":                              `{guard: {enabled: false}}`,

@@ -16,7 +16,7 @@ type Subject string
 const (
 	OfRequest       Subject = "ResourceRequest"
 	OfQuote         Subject = "Quote"
-	OfBurstPolicy   Subject = "BurstPolicy"
+	OfBurstPolicy   Subject = "BurstPolicy and CapacityBuffer"
 	OfInstruction   Subject = "ReservationInstruction and ProviderInstruction"
 	OfLendingPolicy Subject = "LendingPolicy"
 	OfAdvertisement Subject = "Advertisement"

@@ -309,15 +309,16 @@ const (
 	ReasonExpired = "Expired"
 	// ReasonDeleted means that the ResourceRequest was deleted.
 	ReasonDeleted = "Deleted"
-	// ReasonPodTemplateMissing means that a ProvisioningRequest names a PodTemplate that does not
-	// exist.
+	// ReasonPodTemplateMissing means that a ProvisioningRequest or CapacityBuffer names a PodTemplate
+	// that does not exist.
 	ReasonPodTemplateMissing = "PodTemplateMissing"
 	// ReasonNameTaken means that a ResourceRequest of another owner has the name that the agent
-	// would use for a ProvisioningRequest.
+	// would use for a ProvisioningRequest or CapacityBuffer.
 	ReasonNameTaken = "NameTaken"
 )
 
-// Reasons of the conditions of a BurstPolicy.
+// Reasons of the conditions of a BurstPolicy. Those from ReasonRequested on are also reasons of the
+// condition Ready of a CapacityBuffer.
 const (
 	// ReasonWatching means that new pods that the policy selects are prepared for virtual nodes.
 	ReasonWatching = "Watching"
@@ -407,9 +408,12 @@ const (
 	// BurstLabel on a virtual node names the BurstPolicy in the namespace of its request for whose
 	// pods the node is. The agent sets it.
 	BurstLabel = "broker.fluidos.eu/burst"
-	// BurstFullAnnotation on a ResourceRequest of a BurstPolicy means that its provider has refused
-	// to enlarge it.
+	// BurstFullAnnotation on a ResourceRequest of a BurstPolicy or CapacityBuffer means that its
+	// provider has refused to enlarge it.
 	BurstFullAnnotation = "broker.fluidos.eu/burst-full"
+	// BufferChangedAnnotation on a ResourceRequest of a CapacityBuffer says when the agent last
+	// resized it, as an RFC 3339 time.
+	BufferChangedAnnotation = "broker.fluidos.eu/buffer-changed"
 	// BurstNamespaceLabel, with value "true" on a namespace, allows BurstPolicies to let its pods run
 	// on virtual nodes.
 	BurstNamespaceLabel = "liqo.io/broker-burst"

@@ -141,6 +141,9 @@ resources:
 {{- if .Values.autoscaling.provisioningRequests.enabled }}
 - --provisioning-requests
 {{- end }}
+{{- if .Values.autoscaling.capacityBuffers.enabled }}
+- --capacity-buffers
+{{- end }}
 {{- if .Values.autoscaling.burstPolicies.enabled }}
 - --burst-policies
 {{- end }}

@@ -34,6 +34,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/burstpolicy"
 	enforcementcontroller "github.com/mehdiazizian/liqo-resource-broker/controllers/agent/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/capacitybuffer"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/lendingpolicy"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/provisioningrequest"
@@ -425,6 +426,14 @@ func (a *agent) addControllers(config *rest.Config) error {
 	if a.provisioningRequests {
 		err := provisioningrequest.New(a.mgr.GetClient(), provisioningrequest.Options{
 			Reader: a.mgr.GetAPIReader(), Recorder: a.mgr.GetEventRecorder(version.Product), Clock: clock.RealClock{},
+		}).SetupWhenServed(a.mgr)
+		if err != nil {
+			return err
+		}
+	}
+	if a.capacityBuffers {
+		err := capacitybuffer.New(a.mgr.GetClient(), capacitybuffer.Options{
+			Pods: a.watcher, Reader: a.mgr.GetAPIReader(), Recorder: a.mgr.GetEventRecorder(version.Product), Clock: clock.RealClock{},
 		}).SetupWhenServed(a.mgr)
 		if err != nil {
 			return err

@@ -104,6 +104,8 @@ type options struct {
 
 	// provisioningRequests is true if the agent serves ProvisioningRequests.
 	provisioningRequests bool
+	// capacityBuffers is true if the agent serves CapacityBuffers.
+	capacityBuffers bool
 	// burstPolicies is true if the agent serves BurstPolicies.
 	burstPolicies bool
 
@@ -180,6 +182,7 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of the placeholder pods; with --hold=Placeholder")
 
 	fs.BoolVar(&o.provisioningRequests, "provisioning-requests", o.provisioningRequests, "serve ProvisioningRequests of class reserve.broker.fluidos.eu")
+	fs.BoolVar(&o.capacityBuffers, "capacity-buffers", o.capacityBuffers, "serve CapacityBuffers of strategy reserve.broker.fluidos.eu/borrowed")
 	fs.BoolVar(&o.burstPolicies, "burst-policies", o.burstPolicies, "serve BurstPolicies")
 
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")

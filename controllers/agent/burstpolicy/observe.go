@@ -11,8 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -143,7 +141,8 @@ func (r *Reconciler) observeRequests(ctx context.Context, s *scene) error {
 			return fmt.Errorf("list virtual nodes of resource request %q: %w", client.ObjectKeyFromObject(rr), err)
 		}
 		one := request{rr, nodes.Items}
-		view := one.toBurstRequest(s.policy.Name)
+		view := burst.ReadRequest(rr, nodes.Items)
+		view.Group = burst.GroupOf(s.policy.Name, rr.Name)
 		inUse, arrivals, used := r.usageOf(&one)
 		view.Used = used
 		id := string(rr.UID) + "/" + rr.Name
@@ -177,81 +176,6 @@ func (r *Reconciler) usageOf(rr *request) (inUse bool, arrivals uint64, used qua
 		used.AddInPlace(r.options.Pods.OwnRequestsOn(name))
 	}
 	return inUse, arrivals, used
-}
-
-// toBurstRequest returns the request in the form that burst.MakePlan needs. The caller sets Used and IdleSince, which depend on
-// pods.
-func (rr *request) toBurstRequest(policy string) burst.Request {
-	v := burst.Request{
-		Name: rr.Name, Group: burst.GroupOf(policy, rr.Name), Shape: shapeOf(rr.ResourceRequest), State: rr.stateNow(),
-		Asked: askedBy(rr.ResourceRequest), HasNode: len(rr.nodes) > 0,
-		Cordoned: len(rr.nodes) > 0 && !slices.ContainsFunc(rr.nodes, func(n corev1.Node) bool { return !n.Spec.Unschedulable }),
-	}
-	if granted := rr.Status.Granted; granted != nil {
-		v.Granted = amountsOf(granted.Resources)
-	}
-	if v.State == burst.Over {
-		v.OverAt = rr.CreationTimestamp.Time
-		if c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReady); c != nil && c.LastTransitionTime.After(v.OverAt) {
-			v.OverAt = c.LastTransitionTime.Time
-		}
-	}
-	return v
-}
-
-func (rr *request) stateNow() burst.State {
-	changed := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionChanged)
-	switch {
-	case rr.DeletionTimestamp != nil:
-		return burst.Ending
-	case rr.Status.Phase == agentv1alpha1.RequestFailed, rr.Status.Phase == agentv1alpha1.RequestReleased:
-		return burst.Over
-	case rr.Spec.Release, rr.Status.Phase == agentv1alpha1.RequestReleasing:
-		return burst.Ending
-	case rr.Status.Granted == nil, rr.Status.ObservedGeneration != rr.Generation:
-		return burst.Settling
-	case changed != nil && changed.Status == metav1.ConditionUnknown:
-		return burst.Settling
-	case changed != nil && changed.Status == metav1.ConditionFalse && !askedBy(rr.ResourceRequest).Equal(amountsOf(rr.Status.Granted.Resources)):
-		return burst.Refused
-	case rr.Annotations[agentv1alpha1.BurstFullAnnotation] != "":
-		return burst.Full
-	}
-	return burst.Held
-}
-
-// askedBy returns the amounts in the spec of a request, except the resource "pods".
-func askedBy(rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
-	list := corev1.ResourceList{}
-	maps.Copy(list, rr.Spec.Resources)
-	if rr.Spec.CPU != nil {
-		list[corev1.ResourceCPU] = *rr.Spec.CPU
-	}
-	if rr.Spec.Memory != nil {
-		list[corev1.ResourceMemory] = *rr.Spec.Memory
-	}
-	return amountsOf(list)
-}
-
-// amountsOf converts amounts that the schema has checked, except the resource "pods".
-func amountsOf[List ~map[corev1.ResourceName]resource.Quantity](list List) quantity.Amounts {
-	out := quantity.Amounts{}
-	for name, q := range list {
-		if name != corev1.ResourcePods {
-			out[name] = quantity.Base(name, q)
-		}
-	}
-	return out
-}
-
-// shapeOf returns the amounts that one pod of the request's group requests.
-func shapeOf(rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
-	if len(rr.Spec.PodShapes) == 0 {
-		return nil
-	}
-	shape := amountsOf(rr.Spec.PodShapes[0].Resources)
-	shape[corev1.ResourcePods] = 1
-	return shape
 }
 
 func skippedPods(skipped []burst.Skipped) (sum int64) {

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +20,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 const (
@@ -201,8 +199,7 @@ func (r *Reconciler) deleteRequest(ctx context.Context, rr *request) error {
 // full, because its provider refused to enlarge it.
 func (r *Reconciler) revertRequest(ctx context.Context, rr *request) error {
 	before := rr.DeepCopy()
-	setAmounts(&rr.Spec, amountsOf(rr.Status.Granted.Resources), shapeOf(rr.ResourceRequest))
-	metav1.SetMetaDataAnnotation(&rr.ObjectMeta, agentv1alpha1.BurstFullAnnotation, "true")
+	burst.Revert(rr.ResourceRequest)
 	if err := r.client.Patch(ctx, rr.ResourceRequest, patch.IfUnchanged(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch resource request %q: %w", client.ObjectKeyFromObject(rr), err)
 	}
@@ -255,7 +252,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scene, c *burst.Chang
 			},
 		},
 	}
-	setAmounts(&rr.Spec, each.Times(c.Pods), want.Shape)
+	burst.SetPods(&rr.Spec, want.Shape, c.Pods)
 	if err := r.client.Create(ctx, rr); err != nil {
 		return fmt.Errorf("create resource request %q: %w", client.ObjectKeyFromObject(rr), err)
 	}
@@ -267,10 +264,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scene, c *burst.Chang
 func (r *Reconciler) growRequest(ctx context.Context, s *scene, c *burst.Change) error {
 	rr := s.findRequest(c.Request)
 	before := rr.DeepCopy()
-	shape := shapeOf(rr.ResourceRequest)
-	each := shape.Clone()
-	delete(each, corev1.ResourcePods)
-	setAmounts(&rr.Spec, each.Times(c.Pods), shape)
+	burst.SetPods(&rr.Spec, burst.ShapeOf(rr.ResourceRequest), c.Pods)
 	if err := r.client.Patch(ctx, rr.ResourceRequest, patch.IfUnchanged(before)); err != nil {
 		return fmt.Errorf("enlarge resource request %q: %w", client.ObjectKeyFromObject(rr), err)
 	}
@@ -305,30 +299,4 @@ func (r *Reconciler) endRequest(ctx context.Context, s *scene, c *burst.Change) 
 		failpoint.Hit(failpoint.BurstCordoned)
 	}
 	return nil
-}
-
-// setAmounts sets the amounts of a request. It sets the resource "pods" only if the node would
-// otherwise admit too few pods.
-func setAmounts(spec *agentv1alpha1.ResourceRequestSpec, amounts, shape quantity.Amounts) {
-	pods := (&burst.Request{Asked: amounts, Shape: shape}).Room()
-	spec.Resources = nil
-	for name, q := range amounts.ToResourceList() {
-		switch name {
-		case corev1.ResourceCPU:
-			spec.CPU = &q
-		case corev1.ResourceMemory:
-			spec.Memory = &q
-		default:
-			if spec.Resources == nil {
-				spec.Resources = brokerv1alpha1.RequestedResources{}
-			}
-			spec.Resources[name] = q
-		}
-	}
-	if burst.NamesPods(pods) {
-		if spec.Resources == nil {
-			spec.Resources = brokerv1alpha1.RequestedResources{}
-		}
-		spec.Resources[corev1.ResourcePods] = *resource.NewQuantity(burst.PodSlots(pods), resource.DecimalSI)
-	}
 }

@@ -3,22 +3,17 @@
 package provisioningrequest
 
 import (
-	"context"
-	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/served"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
 )
 
@@ -47,55 +42,14 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c client.Client, options Options) *Reconciler {
-	if options.CheckInterval <= 0 {
-		options.CheckInterval = 30 * time.Second
-	}
 	return &Reconciler{client: c, options: options}
 }
 
 // SetupWhenServed registers the controller once the CRD of ProvisioningRequest exists. Kueue and cluster-autoscaler
-// install it, perhaps after the agent has started.
+// install it.
 func (r *Reconciler) SetupWhenServed(mgr ctrl.Manager) error {
-	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return err
-	}
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		if !r.awaitKind(ctx, server) {
-			return nil // the manager stops
-		}
-		return r.setupWithManager(mgr)
-	}))
-}
-
-// awaitKind waits until the API server serves ProvisioningRequests. It returns false if the context ends first. It logs
-// only the first failed check, because many clusters never get the CRD.
-func (r *Reconciler) awaitKind(ctx context.Context, server discovery.ServerResourcesInterface) bool {
-	for logged := false; ; logged = true {
-		served, err := isKindServed(server)
-		switch {
-		case served:
-			return true
-		case logged:
-		case err != nil:
-			log.FromContext(ctx).Error(err, "looking for the CRD of ProvisioningRequest failed, retrying", "after", r.options.CheckInterval.String())
-		default:
-			log.FromContext(ctx).Info("waiting for the CRD of ProvisioningRequest", "interval", r.options.CheckInterval.String())
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-r.options.Clock.After(r.options.CheckInterval):
-		}
-	}
-}
-
-func isKindServed(server discovery.ServerResourcesInterface) (bool, error) {
-	list, err := server.ServerResourcesForGroupVersion(autoscaling.GroupVersion.String())
-	if err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == "ProvisioningRequest" }), nil
+	kind := autoscaling.GroupVersion.WithKind("ProvisioningRequest")
+	return served.Setup(mgr, kind, r.options.CheckInterval, r.options.Clock, r.setupWithManager)
 }
 
 func (r *Reconciler) setupWithManager(mgr ctrl.Manager) error {

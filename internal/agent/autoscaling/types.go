@@ -91,6 +91,8 @@ type Detail string
 // AddToScheme adds the types to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &ProvisioningRequest{}, &ProvisioningRequestList{})
+	scheme.AddKnownTypes(BufferGroupVersion, &CapacityBuffer{}, &CapacityBufferList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
+	metav1.AddToGroupVersion(scheme, BufferGroupVersion)
 	return nil
 }

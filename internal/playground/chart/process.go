@@ -48,6 +48,13 @@ func AgentWithProvisioning(name, namespace string) ([]*unstructured.Unstructured
 	})
 }
 
+// AgentWithBuffers is AgentForProcess for an agent that serves CapacityBuffers.
+func AgentWithBuffers(name, namespace string) ([]*unstructured.Unstructured, error) {
+	return forProcess(charts.Agent(), name, namespace, map[string]any{
+		"certificates": withoutCertManager(), "autoscaling": map[string]any{"capacityBuffers": on},
+	})
+}
+
 // AgentWithBursts is AgentForProcess for an agent that serves BurstPolicies.
 func AgentWithBursts(name, namespace string) ([]*unstructured.Unstructured, error) {
 	return forProcess(charts.Agent(), name, namespace, map[string]any{

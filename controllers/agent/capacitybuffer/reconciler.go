@@ -1,0 +1,372 @@
+package capacitybuffer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// maxName is the longest name of a buffer, because the name of its ResourceRequest is the value of a node label.
+const maxName = 63
+
+// Reconcile takes the next step for one CapacityBuffer. It counts the pods that use the buffer at regular intervals:
+// the pause between two changes is much longer.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl.Result, error) {
+	buffer := &autoscaling.CapacityBuffer{}
+	err := r.client.Get(ctx, req.NamespacedName, buffer)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if err != nil || buffer.DeletionTimestamp != nil || buffer.Spec.ProvisioningStrategy != autoscaling.Strategy {
+		r.surplus.Forget(string(r.measured[req.NamespacedName]))
+		delete(r.measured, req.NamespacedName)
+		return ctrl.Result{}, r.dropRequest(ctx, buffer)
+	}
+	return patch.Requeue(r.options.CountInterval, r.takeStep(ctx, buffer))
+}
+
+// dropRequest deletes the request of a buffer whose strategy was changed to another one. Kubernetes deletes the request
+// of a deleted buffer.
+func (r *Reconciler) dropRequest(ctx context.Context, buffer *autoscaling.CapacityBuffer) error {
+	rr := &agentv1alpha1.ResourceRequest{}
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(buffer), rr)
+	if err != nil || !metav1.IsControlledBy(rr, buffer) {
+		return client.IgnoreNotFound(err)
+	}
+	return client.IgnoreNotFound(r.client.Delete(ctx, rr, client.Preconditions{UID: &rr.UID}))
+}
+
+// scene holds everything that one reconcile has read about a buffer.
+type scene struct {
+	buffer   *autoscaling.CapacityBuffer
+	now      time.Time
+	template *corev1.PodTemplate
+	settings burst.Buffer
+	// spec is that of a new request, without amounts.
+	spec agentv1alpha1.ResourceRequestSpec
+	// request and pool are the buffer's request as an object and in the form of plans; nil if there is none.
+	request *agentv1alpha1.ResourceRequest
+	nodes   []corev1.Node
+	pool    *burst.Pool
+}
+
+func (r *Reconciler) takeStep(ctx context.Context, buffer *autoscaling.CapacityBuffer) error {
+	before := buffer.DeepCopy()
+	s := &scene{buffer: buffer, now: r.options.Clock.Now()}
+	err := r.observe(ctx, s)
+	if invalid, ok := errors.AsType[*invalidBuffer](err); ok {
+		s.setReady(metav1.ConditionFalse, invalid.reason, invalid.Error())
+		return r.saveStatus(ctx, buffer, before)
+	}
+	if err != nil {
+		return err
+	}
+	plan := burst.PlanBuffer(&s.settings, s.pool, s.now)
+	switch {
+	case s.request == nil:
+	case s.pool.State == burst.Over && s.reasonOfRequest() == agentv1alpha1.ReasonIdle:
+		plan = burst.BufferPlan{Why: agentv1alpha1.ReasonIdle} // the broker would release another one too
+	case plan.Why == agentv1alpha1.ReasonRequested && !meta.IsStatusConditionTrue(s.request.Status.Conditions, agentv1alpha1.ConditionReady):
+		plan.Why = agentv1alpha1.ReasonSettling // it is granted, but its node is not there yet
+	}
+	err = r.carryOut(ctx, s, &plan)
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		s.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonInvalid, "the ResourceRequest, whose fields have the names of parameters, was refused: "+err.Error())
+		return r.saveStatus(ctx, buffer, before)
+	}
+	if err != nil {
+		return err
+	}
+	s.showPlan(&plan)
+	return r.saveStatus(ctx, buffer, before)
+}
+
+// invalidBuffer is the error for a buffer that cannot be served until a user changes it or creates what it names.
+type invalidBuffer struct {
+	error
+	reason string
+}
+
+func invalid(reason, format string, args ...any) error {
+	return &invalidBuffer{fmt.Errorf(format, args...), reason}
+}
+
+// observe reads everything that a plan for the buffer depends on.
+func (r *Reconciler) observe(ctx context.Context, s *scene) error {
+	if err := r.readSettings(ctx, s); err != nil {
+		return err
+	}
+	rr, err := r.findRequest(ctx, s.buffer)
+	if err != nil || rr == nil {
+		return err
+	}
+	if !metav1.IsControlledBy(rr, s.buffer) {
+		return invalid(agentv1alpha1.ReasonNameTaken, "resource request %q exists and does not belong to this CapacityBuffer: delete one of them", rr.Name)
+	}
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.MatchingLabels(agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name))); err != nil {
+		return fmt.Errorf("list virtual nodes of resource request %q: %w", client.ObjectKeyFromObject(rr), err)
+	}
+	s.request, s.nodes = rr, nodes.Items
+	s.pool = &burst.Pool{Request: burst.ReadRequest(rr, s.nodes), ChangedAt: rr.CreationTimestamp.Time}
+	if at, err := time.Parse(time.RFC3339Nano, rr.Annotations[agentv1alpha1.BufferChangedAnnotation]); err == nil {
+		s.pool.ChangedAt = at
+	}
+	s.pool.Used = quantity.Amounts{}
+	known, arrivals := true, uint64(0)
+	for i := range s.nodes {
+		guests, counted := r.options.Pods.GuestsOn(s.nodes[i].Name)
+		known, arrivals = known && counted, arrivals+guests.Came
+		s.pool.Used.AddInPlace(r.options.Pods.OwnRequestsOn(s.nodes[i].Name))
+	}
+	key := client.ObjectKeyFromObject(s.buffer)
+	if r.measured[key] != rr.UID {
+		r.surplus.Forget(string(r.measured[key]))
+		r.measured[key] = rr.UID
+	}
+	s.pool.SurplusSince = r.surplus.Observe(string(rr.UID), !known || s.settings.Surplus(s.pool) == 0, arrivals, s.now)
+	return nil
+}
+
+// readSettings reads the buffer's PodTemplate, limits and parameters.
+func (r *Reconciler) readSettings(ctx context.Context, s *scene) error {
+	spec := &s.buffer.Spec
+	switch {
+	case len(s.buffer.Name) > maxName:
+		return invalid(agentv1alpha1.ReasonInvalid, "the name has more than %d characters, and cannot be that of a ResourceRequest: create the buffer with a shorter one", maxName)
+	case spec.PodTemplateRef == nil || spec.Percentage != nil:
+		return invalid(agentv1alpha1.ReasonInvalid, "strategy %s serves no scalableRef and no percentage: set podTemplateRef and replicas", autoscaling.Strategy)
+	case spec.Replicas == nil && len(spec.Limits) == 0:
+		return invalid(agentv1alpha1.ReasonInvalid, "set replicas, limits or both")
+	}
+	s.template = &corev1.PodTemplate{}
+	err := r.options.Reader.Get(ctx, client.ObjectKey{Namespace: s.buffer.Namespace, Name: spec.PodTemplateRef.Name}, s.template)
+	if apierrors.IsNotFound(err) {
+		return invalid(agentv1alpha1.ReasonPodTemplateMissing, "pod template %q does not exist in namespace %q: create it; it is looked up every %s", spec.PodTemplateRef.Name, s.buffer.Namespace, r.options.CountInterval)
+	}
+	if err != nil {
+		return fmt.Errorf("read pod template %q of namespace %q: %w", spec.PodTemplateRef.Name, s.buffer.Namespace, err)
+	}
+	parameters := map[string]autoscaling.Parameter{}
+	for key, value := range s.buffer.Annotations {
+		if name, ours := strings.CutPrefix(key, autoscaling.ParameterPrefix); ours {
+			parameters[name] = autoscaling.Parameter(value)
+		}
+	}
+	if s.spec, err = autoscaling.RequestSpec([]autoscaling.Pods{{Template: s.template.Name, Spec: s.template.Template.Spec, Count: 1}}, parameters); err != nil {
+		return invalid(agentv1alpha1.ReasonInvalid, "%w", err)
+	}
+	if s.spec.Duration != nil {
+		return invalid(agentv1alpha1.ReasonInvalid, "a buffer has no duration: remove annotation %sduration", autoscaling.ParameterPrefix)
+	}
+	s.settings.Shape = burst.ShapeOf(&agentv1alpha1.ResourceRequest{Spec: s.spec})
+	for name := range spec.Limits {
+		if err := quantity.CheckName(name); err != nil {
+			return invalid(agentv1alpha1.ReasonInvalid, "spec.limits[%s]: %w", name, err)
+		}
+	}
+	if s.settings.Limit, err = quantity.FromResourceList(spec.Limits); err != nil {
+		return invalid(agentv1alpha1.ReasonInvalid, "spec.limits: %w", err)
+	}
+	if spec.Replicas != nil {
+		s.settings.Replicas = new(int64(*spec.Replicas))
+	}
+	return nil
+}
+
+// findRequest returns the ResourceRequest with the buffer's name, nil if it does not exist. The cache may not have it
+// yet, so the API server is asked too.
+func (r *Reconciler) findRequest(ctx context.Context, buffer *autoscaling.CapacityBuffer) (*agentv1alpha1.ResourceRequest, error) {
+	rr := &agentv1alpha1.ResourceRequest{}
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(buffer), rr)
+	if apierrors.IsNotFound(err) {
+		err = r.options.Reader.Get(ctx, client.ObjectKeyFromObject(buffer), rr)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read resource request %q: %w", client.ObjectKeyFromObject(buffer), err)
+	}
+	return rr, nil
+}
+
+// reasonOfRequest returns the reason of condition Ready of the request; "" if it has none yet.
+func (s *scene) reasonOfRequest() string {
+	if ready := meta.FindStatusCondition(s.request.Status.Conditions, agentv1alpha1.ConditionReady); ready != nil {
+		return ready.Reason
+	}
+	return ""
+}
+
+func (r *Reconciler) carryOut(ctx context.Context, s *scene, plan *burst.BufferPlan) error {
+	switch plan.Action {
+	case burst.CreatePool:
+		return r.createRequest(ctx, s, plan.Pods)
+	case burst.ResizePool:
+		return r.resizeRequest(ctx, s, plan.Pods)
+	case burst.RevertPool:
+		before := s.request.DeepCopy()
+		burst.Revert(s.request)
+		return r.patchRequest(ctx, s, before)
+	case burst.DeletePool:
+		return r.deleteRequest(ctx, s)
+	}
+	return nil
+}
+
+func (r *Reconciler) createRequest(ctx context.Context, s *scene, pods int64) error {
+	rr := &agentv1alpha1.ResourceRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.buffer.Namespace, Name: s.buffer.Name,
+			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: autoscaling.BufferGroupVersion.String(), Kind: "CapacityBuffer", Name: s.buffer.Name, UID: s.buffer.UID, Controller: new(true),
+			}},
+		},
+		Spec: s.spec,
+	}
+	rr.Spec.PodShapes[0].Count = int32(pods)
+	burst.SetPods(&rr.Spec, s.settings.Shape, pods)
+	if err := r.client.Create(ctx, rr); err != nil {
+		return fmt.Errorf("create resource request %q: %w", client.ObjectKeyFromObject(rr), err)
+	}
+	r.tell(s, rr, pods)
+	return nil
+}
+
+// resizeRequest also writes the time of the change, so that a restarted agent keeps the pause until the next one.
+func (r *Reconciler) resizeRequest(ctx context.Context, s *scene, pods int64) error {
+	if grows := pods > s.pool.Room(); !grows {
+		if busy, err := r.hasUncountedPods(ctx, s); err != nil || busy {
+			return err
+		}
+	}
+	before := s.request.DeepCopy()
+	burst.SetPods(&s.request.Spec, s.pool.Shape, pods)
+	delete(s.request.Annotations, agentv1alpha1.BurstFullAnnotation)
+	metav1.SetMetaDataAnnotation(&s.request.ObjectMeta, agentv1alpha1.BufferChangedAnnotation, s.now.UTC().Format(time.RFC3339Nano))
+	if err := r.patchRequest(ctx, s, before); err != nil {
+		return err
+	}
+	r.tell(s, s.request, pods)
+	return nil
+}
+
+func (r *Reconciler) patchRequest(ctx context.Context, s *scene, before *agentv1alpha1.ResourceRequest) error {
+	if err := r.client.Patch(ctx, s.request, patch.IfUnchanged(before)); err != nil {
+		return fmt.Errorf("resize resource request %q: %w", client.ObjectKeyFromObject(s.request), err)
+	}
+	return nil
+}
+
+// deleteRequest deletes the request, unless it has changed since the agent read it or pods have come meanwhile.
+func (r *Reconciler) deleteRequest(ctx context.Context, s *scene) error {
+	if busy, err := r.hasUncountedPods(ctx, s); err != nil || busy {
+		return err
+	}
+	uid, version := s.request.UID, s.request.ResourceVersion
+	err := r.client.Delete(ctx, s.request, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete resource request %q: %w", client.ObjectKeyFromObject(s.request), err)
+	}
+	return nil
+}
+
+// hasUncountedPods reports whether more pods are on the nodes than the plan knew. A scheduler may have bound one since.
+func (r *Reconciler) hasUncountedPods(ctx context.Context, s *scene) (bool, error) {
+	counted, found := s.pool.Used[corev1.ResourcePods], int64(0)
+	for i := range s.nodes {
+		var pods corev1.PodList
+		if err := r.options.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": s.nodes[i].Name}); err != nil {
+			return false, fmt.Errorf("list pods on node %q: %w", s.nodes[i].Name, err)
+		}
+		for j := range pods.Items {
+			if phase := pods.Items[j].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+				found++
+			}
+		}
+	}
+	return found > counted, nil
+}
+
+func (r *Reconciler) tell(s *scene, rr *agentv1alpha1.ResourceRequest, pods int64) {
+	r.options.Recorder.Eventf(s.buffer, rr, corev1.EventTypeNormal, "Resized", "Resize", "resource request %q asks for room for %d pods", rr.Name, pods)
+}
+
+// showPlan records in the status what the buffer has and waits for.
+func (s *scene) showPlan(plan *burst.BufferPlan) {
+	status := &s.buffer.Status
+	status.PodTemplateRef, status.PodTemplateGeneration = s.buffer.Spec.PodTemplateRef, &s.template.Generation
+	status.ProvisioningStrategy = autoscaling.Strategy
+	free := s.settings.Free(s.pool)
+	status.Replicas = new(int32(free))
+	until := plan.Until.UTC().Format(time.TimeOnly)
+	switch plan.Why {
+	case agentv1alpha1.ReasonRequested:
+		text := fmt.Sprintf("there is room for %d more pods", free)
+		if free > 0 {
+			text += fmt.Sprintf(" on node %q; pods select it with %s: %s", s.request.Status.NodeName, agentv1alpha1.RequestLabel, s.request.Name)
+		}
+		s.setReady(metav1.ConditionTrue, plan.Why, text)
+	case agentv1alpha1.ReasonPausing:
+		s.setReady(metav1.ConditionFalse, plan.Why, fmt.Sprintf("room for %d more pods is left; more is requested at %s UTC, one minute after the last change", free, until))
+	case agentv1alpha1.ReasonLimitReached:
+		s.setReady(metav1.ConditionFalse, plan.Why, fmt.Sprintf("room for %d more pods is left, and spec.limits allow no more: raise them, or wait until pods leave", free))
+	case agentv1alpha1.ReasonNoCapacity:
+		s.setReady(metav1.ConditionFalse, plan.Why, s.aboutRequest("more is requested at "+until+" UTC"))
+	case agentv1alpha1.ReasonIdle:
+		s.setReady(metav1.ConditionFalse, plan.Why, s.aboutRequest("BrokerConfig.spec.idle bounds how long capacity may be unused; delete the request to ask again"))
+	default:
+		s.setReady(metav1.ConditionFalse, plan.Why, s.aboutRequest(""))
+	}
+}
+
+// aboutRequest returns what the request says about itself, and a further remark.
+func (s *scene) aboutRequest(more string) string {
+	text := fmt.Sprintf("resource request %q is being answered", s.buffer.Name)
+	if s.request != nil && s.request.Status.Message != "" {
+		text = fmt.Sprintf("resource request %q: %s", s.buffer.Name, message.Clip(s.request.Status.Message, message.MaxNote))
+	}
+	return strings.TrimSuffix(text+"; "+more, "; ")
+}
+
+func (s *scene) setReady(status metav1.ConditionStatus, reason, text string) {
+	meta.SetStatusCondition(&s.buffer.Status.Conditions, metav1.Condition{
+		Type: autoscaling.BufferReady, Status: status, Reason: reason, Message: text, ObservedGeneration: s.buffer.Generation,
+		LastTransitionTime: metav1.NewTime(s.now.Truncate(time.Second)),
+	})
+}
+
+// saveStatus writes the status if it changed, and records an event if the buffer began to lack something.
+func (r *Reconciler) saveStatus(ctx context.Context, buffer, before *autoscaling.CapacityBuffer) error {
+	if equality.Semantic.DeepEqual(buffer.Status, before.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, buffer, patch.IfUnchanged(before)); err != nil {
+		return fmt.Errorf("write status of capacity buffer %q: %w", client.ObjectKeyFromObject(buffer), err)
+	}
+	c := message.ChangedCondition(buffer.Status.Conditions, before.Status.Conditions, autoscaling.BufferReady)
+	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != agentv1alpha1.ReasonSettling && c.Reason != agentv1alpha1.ReasonPausing {
+		r.options.Recorder.Eventf(buffer, nil, corev1.EventTypeWarning, c.Reason, "Buffer", "%s", message.Clip(c.Message, message.MaxNote))
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package burst
+
+import (
+	"time"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// ShrinkAfter is how long a buffer must have had more free room than it keeps before its request shrinks. Pods that
+// are replaced one by one leave and come back within this time.
+const ShrinkAfter = 5 * time.Minute
+
+// Buffer holds the settings of a CapacityBuffer.
+type Buffer struct {
+	// Replicas is the number of pods for which room is kept free; nil for as many as Limit allows.
+	Replicas *int64
+	// Limit holds the largest amounts that the buffer's request may ask for, for used and free room together. Resources
+	// that it does not name have no limit.
+	Limit quantity.Amounts
+	// Shape is what one pod requests, with itself as 1 of the resource "pods". A request keeps the shape that it was
+	// created with.
+	Shape quantity.Amounts
+}
+
+// Pool is the ResourceRequest of a CapacityBuffer.
+type Pool struct {
+	Request
+	// ChangedAt is when the buffer last created or resized the request.
+	ChangedAt time.Time
+	// SurplusSince is since when the request has had more free room than the buffer keeps; zero if it has not.
+	SurplusSince time.Time
+}
+
+// Values of BufferPlan.Action.
+const (
+	// CreatePool creates the request, with room for BufferPlan.Pods pods.
+	CreatePool = "Create"
+	// ResizePool enlarges or shrinks the request to room for BufferPlan.Pods pods.
+	ResizePool = "Resize"
+	// RevertPool sets the request back to what was granted, because its provider refused to enlarge it.
+	RevertPool = "Revert"
+	// DeletePool deletes the request: it is over, or no room is to be kept and none is used.
+	DeletePool = "Delete"
+)
+
+// BufferPlan is what to do for a CapacityBuffer now.
+type BufferPlan struct {
+	// Action is "" if there is nothing to do.
+	Action string
+	// Pods is for how many pods the request has room after the action.
+	Pods int64
+	// Why is a condition reason: why less room is free than is to be kept; Requested if enough is. Until is when that
+	// wait ends, zero if unknown.
+	Why   string
+	Until time.Time
+}
+
+// Surplus returns how many pods fit into the free room of the request beyond those for which the buffer keeps room.
+func (b *Buffer) Surplus(p *Pool) int64 {
+	if p == nil || p.State != Held && p.State != Full {
+		return 0
+	}
+	return max(p.askedPods()-b.wantedPods(p), 0)
+}
+
+// Free returns the number of pods that fit into the free room of the request.
+func (b *Buffer) Free(p *Pool) int64 {
+	if p == nil || p.Granted == nil || p.State >= Ending {
+		return 0
+	}
+	return p.freePods(p.Shape)
+}
+
+// wantedPods returns for how many pods the request should have room: those whose room is used, and those for which room
+// is kept, as far as the limit allows.
+func (b *Buffer) wantedPods(p *Pool) int64 {
+	used, shape := int64(0), b.Shape
+	if p != nil {
+		used, shape = p.Room()-p.freePods(p.Shape), p.Shape
+	}
+	most := int64(maxPods)
+	for name, limit := range b.Limit {
+		if each := shape[name]; each > 0 {
+			most = min(most, limit/each)
+		}
+	}
+	if b.Replicas == nil {
+		return max(used, most)
+	}
+	return max(used, min(used+*b.Replicas, most))
+}
+
+// PlanBuffer returns what to do for a buffer at the time now. p is nil if the buffer has no request.
+//
+//   - The request never grows beyond the limit, and never shrinks below what pods use.
+//   - It changes at most once in a minute (Pause), and a refused change is repeated after RetryAfter.
+func PlanBuffer(b *Buffer, p *Pool, now time.Time) BufferPlan {
+	wanted := b.wantedPods(p)
+	if p == nil {
+		if wanted == 0 {
+			return BufferPlan{Why: b.reasonOfEnough(0)}
+		}
+		return BufferPlan{Action: CreatePool, Pods: wanted, Why: agentv1alpha1.ReasonSettling}
+	}
+	switch p.State {
+	case Over:
+		if until := p.OverAt.Add(RetryAfter); until.After(now) {
+			return BufferPlan{Why: agentv1alpha1.ReasonNoCapacity, Until: until}
+		}
+		return BufferPlan{Action: DeletePool, Why: agentv1alpha1.ReasonSettling}
+	case Refused:
+		return BufferPlan{Action: RevertPool, Why: agentv1alpha1.ReasonNoCapacity, Until: p.ChangedAt.Add(RetryAfter)}
+	case Settling, Ending:
+		return BufferPlan{Why: agentv1alpha1.ReasonSettling}
+	}
+	due := p.ChangedAt.Add(Pause)
+	switch asked := p.askedPods(); {
+	case wanted > asked:
+		plan := BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonSettling}
+		waits := agentv1alpha1.ReasonPausing
+		if p.State == Full {
+			due, waits = p.ChangedAt.Add(RetryAfter), agentv1alpha1.ReasonNoCapacity
+		}
+		if due.After(now) && !p.ChangedAt.After(now) { // a clock that was set back must not lengthen the pause
+			return BufferPlan{Why: waits, Until: due}
+		}
+		return plan
+	case wanted < asked && !p.SurplusSince.IsZero() && !p.SurplusSince.Add(ShrinkAfter).After(now) && !due.After(now):
+		if wanted == 0 {
+			return BufferPlan{Action: DeletePool, Why: agentv1alpha1.ReasonRequested}
+		}
+		return BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonRequested}
+	}
+	return BufferPlan{Why: b.reasonOfEnough(b.Free(p))}
+}
+
+// reasonOfEnough returns why no more room is requested although only this number of pods fit into the free room.
+func (b *Buffer) reasonOfEnough(free int64) string {
+	if b.Replicas != nil && free < *b.Replicas {
+		return agentv1alpha1.ReasonLimitReached
+	}
+	return agentv1alpha1.ReasonRequested
+}
