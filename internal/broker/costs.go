@@ -13,7 +13,10 @@ import (
 // ListCosts implements the server's Broker: it returns the rows of the accounts in which the cluster
 // is the requester or the provider. It reads stored periods without holding the lock.
 func (b *Broker) ListCosts(ctx context.Context, clusterID string, q *v1.ListCostsParams) (*v1.CostList, error) {
-	span := costs.Span{From: q.From.UTC(), To: q.To.UTC(), Period: accounts.Span(q.Period)}
+	span := costs.Span{From: q.From.UTC(), To: q.To.UTC()}
+	if q.Period != nil {
+		span.Period = accounts.Span(*q.Period)
+	}
 	if err := span.Check(); err != nil {
 		return nil, fault.New(fault.Invalid, "%v", err)
 	}

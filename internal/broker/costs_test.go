@@ -29,7 +29,7 @@ func (f *fleet) costs(id string) string {
 	midnight := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 	var all []*v1.CostList
 	for _, q := range []v1.ListCostsParams{
-		{}, {Period: "day"}, {From: midnight.Add(12 * time.Hour), To: midnight.Add(14 * time.Hour), Period: "hour"}, {From: midnight.AddDate(-1, 0, 0)},
+		{}, {Period: new(v1.ListCostsParamsPeriod("day"))}, {From: midnight.Add(12 * time.Hour), To: midnight.Add(14 * time.Hour), Period: new(v1.ListCostsParamsPeriod("hour"))}, {From: midnight.AddDate(-1, 0, 0)},
 	} {
 		list, err := f.ListCosts(context.Background(), id, &q)
 		if err != nil {
@@ -101,10 +101,10 @@ func TestCostsOfImpossibleTimesAreRefused(t *testing.T) {
 		day := time.Date(1999, time.December, 1, 0, 0, 0, 0, time.UTC)
 		cases := map[string]v1.ListCostsParams{
 			"half an hour":        {From: day.Add(30 * time.Minute)},
-			"days from noon":      {From: day.Add(12 * time.Hour), Period: "day"},
+			"days from noon":      {From: day.Add(12 * time.Hour), Period: new(v1.ListCostsParamsPeriod("day"))},
 			"an end before":       {From: day, To: day.AddDate(0, 0, -1)},
-			"forty days by hours": {From: day, Period: "hour"},
-			"years by days":       {From: day.AddDate(-3, 0, 0), Period: "day"},
+			"forty days by hours": {From: day, Period: new(v1.ListCostsParamsPeriod("hour"))},
+			"years by days":       {From: day.AddDate(-3, 0, 0), Period: new(v1.ListCostsParamsPeriod("day"))},
 			"all history":         {From: day.AddDate(-1999, 0, 0)},
 		}
 		time.Sleep(10 * 24 * time.Hour)

@@ -1328,7 +1328,7 @@ type ListCostsParams struct {
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
 	// Period Rows for each of these periods; without it, sums over the whole time.
-	Period ListCostsParamsPeriod `form:"period,omitempty" json:"period,omitempty,omitzero"`
+	Period *ListCostsParamsPeriod `form:"period,omitempty" json:"period,omitempty"`
 }
 
 // ListCostsParamsPeriod defines parameters for ListCosts.
@@ -2390,12 +2390,16 @@ func NewListCostsRequest(server string, params *ListCostsParams) (*http.Request,
 			}
 		}
 
-		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "period", params.Period, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-			return nil, err
-		} else {
-			for _, qp := range strings.Split(queryFrag, "&") {
-				rawQueryFragments = append(rawQueryFragments, qp)
+		if params.Period != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "period", *params.Period, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
 			}
+
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
