@@ -203,6 +203,10 @@ func TestCapacityBuffersOnAPIServer(t *testing.T) {
 			b.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 		})
 		s.awaitReady("small", metav1.ConditionFalse, agentv1alpha1.ReasonLimitReached, "spec.limits allow no more")
+		s.buffer("boundless", func(b *autoscaling.CapacityBuffer) {
+			b.Spec.Replicas, b.Spec.Limits = nil, corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")}
+		})
+		s.awaitReady("boundless", metav1.ConditionFalse, agentv1alpha1.ReasonInvalid, "spec.limits name nothing that pod template")
 		s.buffer("misspelt", func(b *autoscaling.CapacityBuffer) {
 			b.Annotations = map[string]string{autoscaling.ParameterPrefix + "regoins": "eu"}
 		})

@@ -89,6 +89,7 @@ func (r *Reconciler) takeStep(ctx context.Context, buffer *autoscaling.CapacityB
 	}
 	err = r.carryOut(ctx, s, &plan)
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		s.showPlan(&plan)
 		s.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonInvalid, "the ResourceRequest, whose fields have the names of parameters, was refused: "+err.Error())
 		return r.saveStatus(ctx, buffer, before)
 	}
@@ -131,10 +132,10 @@ func (r *Reconciler) observe(ctx context.Context, s *scene) error {
 		s.pool.ChangedAt = at
 	}
 	s.pool.Used = quantity.Amounts{}
-	known, arrivals := true, uint64(0)
+	known := true
 	for i := range s.nodes {
 		guests, counted := r.options.Pods.GuestsOn(s.nodes[i].Name)
-		known, arrivals = known && counted, arrivals+guests.Came
+		known, s.pool.Guests = known && counted, s.pool.Guests+int64(guests.Now)
 		s.pool.Used.AddInPlace(r.options.Pods.OwnRequestsOn(s.nodes[i].Name))
 	}
 	key := client.ObjectKeyFromObject(s.buffer)
@@ -142,7 +143,8 @@ func (r *Reconciler) observe(ctx context.Context, s *scene) error {
 		r.surplus.Forget(string(r.measured[key]))
 		r.measured[key] = rr.UID
 	}
-	s.pool.SurplusSince = r.surplus.Observe(string(rr.UID), !known || s.settings.Surplus(s.pool) == 0, arrivals, s.now)
+	// Arrivals do not restart the time: a pool that became too large shrinks although short pods come and go.
+	s.pool.SurplusSince = r.surplus.Observe(string(rr.UID), !known || s.settings.Surplus(s.pool) == 0, 0, s.now)
 	return nil
 }
 
@@ -185,6 +187,9 @@ func (r *Reconciler) readSettings(ctx context.Context, s *scene) error {
 	}
 	if s.settings.Limit, err = quantity.FromResourceList(spec.Limits); err != nil {
 		return invalid(agentv1alpha1.ReasonInvalid, "spec.limits: %w", err)
+	}
+	if s.settings.LimitsNothing() {
+		return invalid(agentv1alpha1.ReasonInvalid, "spec.limits name nothing that pod template %q requests: limit one of its resources", s.template.Name)
 	}
 	if spec.Replicas != nil {
 		s.settings.Replicas = new(int64(*spec.Replicas))

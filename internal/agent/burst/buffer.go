@@ -28,6 +28,8 @@ type Pool struct {
 	Request
 	// ChangedAt is when the buffer last created or resized the request.
 	ChangedAt time.Time
+	// Guests is the number of pods of workloads on the nodes, also of those that request nothing.
+	Guests int64
 	// SurplusSince is since when the request has had more free room than the buffer keeps; zero if it has not.
 	SurplusSince time.Time
 }
@@ -64,12 +66,33 @@ func (b *Buffer) Surplus(p *Pool) int64 {
 	return max(p.askedPods()-b.wantedPods(p), 0)
 }
 
-// Free returns the number of pods that fit into the free room of the request.
+// Free returns the number of pods that fit into the free room of the request. While a change is not answered, it counts
+// only room that the request has before and after it.
 func (b *Buffer) Free(p *Pool) int64 {
 	if p == nil || p.Granted == nil || p.State >= Ending {
 		return 0
 	}
-	return p.freePods(p.Shape)
+	granted := p.Request
+	granted.State = Held
+	return min(p.freePods(p.Shape), granted.freePods(p.Shape))
+}
+
+// mostPods returns the number of pods of a shape that the limit allows, and false if the limit names nothing that they
+// request.
+func (b *Buffer) mostPods(shape quantity.Amounts) (most int64, limited bool) {
+	most = maxPods
+	for name, limit := range b.Limit {
+		if each := shape[name]; each > 0 {
+			most, limited = min(most, limit/each), true
+		}
+	}
+	return most, limited
+}
+
+// LimitsNothing reports whether the buffer has a limit that names nothing that its pods request.
+func (b *Buffer) LimitsNothing() bool {
+	_, limited := b.mostPods(b.Shape)
+	return len(b.Limit) > 0 && !limited
 }
 
 // wantedPods returns for how many pods the request should have room: those whose room is used, and those for which room
@@ -77,16 +100,14 @@ func (b *Buffer) Free(p *Pool) int64 {
 func (b *Buffer) wantedPods(p *Pool) int64 {
 	used, shape := int64(0), b.Shape
 	if p != nil {
-		used, shape = p.Room()-p.freePods(p.Shape), p.Shape
+		used, shape = max(p.Room()-p.freePods(p.Shape), min(p.Guests, 1)), p.Shape
 	}
-	most := int64(maxPods)
-	for name, limit := range b.Limit {
-		if each := shape[name]; each > 0 {
-			most = min(most, limit/each)
-		}
-	}
-	if b.Replicas == nil {
+	most, limited := b.mostPods(shape)
+	switch {
+	case b.Replicas == nil && limited:
 		return max(used, most)
+	case b.Replicas == nil: // the request was created for other pods than those of the present limit
+		return used
 	}
 	return max(used, min(used+*b.Replicas, most))
 }
@@ -112,6 +133,9 @@ func PlanBuffer(b *Buffer, p *Pool, now time.Time) BufferPlan {
 	case Refused:
 		return BufferPlan{Action: RevertPool, Why: agentv1alpha1.ReasonNoCapacity, Until: p.ChangedAt.Add(RetryAfter)}
 	case Settling, Ending:
+		if b.Replicas != nil && b.Free(p) > 0 && b.Free(p) >= *b.Replicas {
+			return BufferPlan{Why: agentv1alpha1.ReasonRequested} // the request shrinks
+		}
 		return BufferPlan{Why: agentv1alpha1.ReasonSettling}
 	}
 	due := p.ChangedAt.Add(Pause)

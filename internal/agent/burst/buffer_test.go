@@ -31,6 +31,7 @@ func TestPlanBuffer(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	long := now.Add(-time.Hour)
 	surplus := func(since time.Time, p *Pool) *Pool { p.SurplusSince = since; return p }
+	guest := func(p *Pool) *Pool { p.Guests = 1; return p }
 	over := func(ended time.Time) *Pool { p := poolOf(Over, 3, 0, 0, long); p.OverAt = ended; return p }
 	four := quantity.Amounts{corev1.ResourceCPU: 2000}
 	for name, tt := range map[string]struct {
@@ -39,28 +40,33 @@ func TestPlanBuffer(t *testing.T) {
 		pool     *Pool
 		want     BufferPlan
 	}{
-		"no request yet":                       {3, nil, nil, BufferPlan{Action: CreatePool, Pods: 3, Why: "Settling"}},
-		"nothing to keep":                      {0, nil, nil, BufferPlan{Why: "Requested"}},
-		"as many as the limit allows":          {-1, four, nil, BufferPlan{Action: CreatePool, Pods: 4, Why: "Settling"}},
-		"a limit below one pod":                {3, quantity.Amounts{corev1.ResourceCPU: 100}, nil, BufferPlan{Why: "LimitReached"}},
-		"not answered yet":                     {3, nil, poolOf(Settling, 3, 0, 0, long), BufferPlan{Why: "Settling"}},
-		"warm":                                 {3, nil, poolOf(Held, 3, 3, 0, long), BufferPlan{Why: "Requested"}},
-		"pods have come":                       {3, nil, poolOf(Held, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
-		"pods have come within the pause":      {3, nil, poolOf(Held, 3, 3, 2, now.Add(-time.Second)), BufferPlan{Why: "Pausing", Until: now.Add(Pause - time.Second)}},
-		"the clock was set back":               {3, nil, poolOf(Held, 3, 3, 2, now.Add(time.Hour)), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
-		"pods have come, up to the limit":      {3, four, poolOf(Held, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 4, Why: "Settling"}},
-		"all that the limit allows is used":    {3, four, poolOf(Held, 4, 4, 4, long), BufferPlan{Why: "LimitReached"}},
-		"the provider refuses more":            {3, nil, poolOf(Refused, 5, 3, 2, long), BufferPlan{Action: RevertPool, Why: "NoCapacity", Until: long.Add(RetryAfter)}},
-		"the provider has refused more":        {3, nil, poolOf(Full, 3, 3, 2, now.Add(-Pause)), BufferPlan{Why: "NoCapacity", Until: now.Add(RetryAfter - Pause)}},
-		"the provider refused more long ago":   {3, nil, poolOf(Full, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
-		"pods have left just now":              {3, nil, surplus(now, poolOf(Held, 5, 5, 1, long)), BufferPlan{Why: "Requested"}},
-		"pods have left":                       {3, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 1, long)), BufferPlan{Action: ResizePool, Pods: 4, Why: "Requested"}},
-		"all have left and nothing is kept":    {0, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 0, long)), BufferPlan{Action: DeletePool, Why: "Requested"}},
-		"nothing is kept, but something used":  {0, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 2, long)), BufferPlan{Action: ResizePool, Pods: 2, Why: "Requested"}},
-		"the limit was lowered below the used": {3, four, surplus(now.Add(-ShrinkAfter), poolOf(Held, 8, 8, 6, long)), BufferPlan{Action: ResizePool, Pods: 6, Why: "Requested"}},
-		"no cluster had room":                  {3, nil, over(now.Add(-time.Minute)), BufferPlan{Why: "NoCapacity", Until: now.Add(RetryAfter - time.Minute)}},
-		"no cluster had room long ago":         {3, nil, over(long), BufferPlan{Action: DeletePool, Why: "Settling"}},
-		"a user has released it":               {3, nil, poolOf(Ending, 3, 3, 0, long), BufferPlan{Why: "Settling"}},
+		"no request yet":                            {3, nil, nil, BufferPlan{Action: CreatePool, Pods: 3, Why: "Settling"}},
+		"nothing to keep":                           {0, nil, nil, BufferPlan{Why: "Requested"}},
+		"as many as the limit allows":               {-1, four, nil, BufferPlan{Action: CreatePool, Pods: 4, Why: "Settling"}},
+		"a limit below one pod":                     {3, quantity.Amounts{corev1.ResourceCPU: 100}, nil, BufferPlan{Why: "LimitReached"}},
+		"not answered yet":                          {3, nil, poolOf(Settling, 3, 0, 0, long), BufferPlan{Why: "Settling"}},
+		"warm":                                      {3, nil, poolOf(Held, 3, 3, 0, long), BufferPlan{Why: "Requested"}},
+		"pods have come":                            {3, nil, poolOf(Held, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
+		"pods have come within the pause":           {3, nil, poolOf(Held, 3, 3, 2, now.Add(-time.Second)), BufferPlan{Why: "Pausing", Until: now.Add(Pause - time.Second)}},
+		"the clock was set back":                    {3, nil, poolOf(Held, 3, 3, 2, now.Add(time.Hour)), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
+		"pods have come, up to the limit":           {3, four, poolOf(Held, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 4, Why: "Settling"}},
+		"all that the limit allows is used":         {3, four, poolOf(Held, 4, 4, 4, long), BufferPlan{Why: "LimitReached"}},
+		"the provider refuses more":                 {3, nil, poolOf(Refused, 5, 3, 2, long), BufferPlan{Action: RevertPool, Why: "NoCapacity", Until: long.Add(RetryAfter)}},
+		"the provider has refused more":             {3, nil, poolOf(Full, 3, 3, 2, now.Add(-Pause)), BufferPlan{Why: "NoCapacity", Until: now.Add(RetryAfter - Pause)}},
+		"the provider refused more long ago":        {3, nil, poolOf(Full, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
+		"pods have left just now":                   {3, nil, surplus(now, poolOf(Held, 5, 5, 1, long)), BufferPlan{Why: "Requested"}},
+		"pods have left":                            {3, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 1, long)), BufferPlan{Action: ResizePool, Pods: 4, Why: "Requested"}},
+		"all have left and nothing is kept":         {0, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 0, long)), BufferPlan{Action: DeletePool, Why: "Requested"}},
+		"nothing is kept, but something used":       {0, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 2, long)), BufferPlan{Action: ResizePool, Pods: 2, Why: "Requested"}},
+		"the limit was lowered below the used":      {3, four, surplus(now.Add(-ShrinkAfter), poolOf(Held, 8, 8, 6, long)), BufferPlan{Action: ResizePool, Pods: 6, Why: "Requested"}},
+		"no cluster had room":                       {3, nil, over(now.Add(-time.Minute)), BufferPlan{Why: "NoCapacity", Until: now.Add(RetryAfter - time.Minute)}},
+		"no cluster had room long ago":              {3, nil, over(long), BufferPlan{Action: DeletePool, Why: "Settling"}},
+		"a limit that names nothing of the pods":    {-1, quantity.Amounts{"nvidia.com/gpu": 4}, nil, BufferPlan{Why: "Requested"}},
+		"a limit that names nothing of the request": {-1, quantity.Amounts{"nvidia.com/gpu": 4}, poolOf(Held, 3, 3, 2, long), BufferPlan{Why: "Requested"}},
+		"a pod that requests nothing is left":       {0, nil, surplus(now.Add(-ShrinkAfter), guest(poolOf(Held, 5, 5, 0, long))), BufferPlan{Action: ResizePool, Pods: 1, Why: "Requested"}},
+		"it shrinks and has enough free room":       {3, nil, poolOf(Settling, 4, 7, 1, long), BufferPlan{Why: "Requested"}},
+		"it grows and has too little free room":     {3, nil, poolOf(Settling, 5, 3, 2, long), BufferPlan{Why: "Settling"}},
+		"a user has released it":                    {3, nil, poolOf(Ending, 3, 3, 0, long), BufferPlan{Why: "Settling"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &Buffer{Limit: tt.limit, Shape: worker}
@@ -132,4 +138,15 @@ func TestBuffersKeepTheirRules(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestRoomThatIsNotGrantedYetIsNotFree(t *testing.T) {
+	b := &Buffer{Shape: worker}
+	for name, tt := range map[string]struct{ asked, granted, used, want int64 }{
+		"grows": {5, 3, 2, 1}, "shrinks": {4, 7, 1, 3}, "first answer": {3, 0, 0, 0},
+	} {
+		if free := b.Free(poolOf(Settling, tt.asked, tt.granted, tt.used, time.Time{})); free != tt.want {
+			t.Errorf("%s: %d free, want %d", name, free, tt.want)
+		}
+	}
 }
