@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -106,6 +108,9 @@ func controlServer(b *broker.Broker, address string, log logr.Logger) func(conte
 		}
 	})
 	mux.HandleFunc("GET /heap", tellHeap)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(broker.NewCollector(b))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	c := &crowd{b: b}
 	for command, carryOut := range map[string]func(context.Context, int) error{
 		"lend": c.lend, "advertise": c.advertise, "fill": c.fill,

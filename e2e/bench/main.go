@@ -74,6 +74,7 @@ var studies = []study{
 	{"denial", denial},
 	{"hostile", hostile},
 	{"scale", scale},
+	{"scrape", scrape},
 	{"costs", costs},
 	{"status", pluginStatus},
 	{"plan", pluginPlan},

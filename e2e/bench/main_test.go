@@ -35,7 +35,7 @@ var small = settings{
 // study of peerings uses the clusters of e2e/local and is tested there.
 func TestStudiesPrintTheirFigures(t *testing.T) {
 	figures := map[string]int{
-		"decision": 1, "answers": 3, "advertisements": 2, "delivery": 1, "projection": 3, "failover": 1, "denial": 1, "scale": 3, "costs": 1, "status": 1, "plan": 1, "agent": 4, "hostile": 1,
+		"decision": 1, "answers": 3, "advertisements": 2, "delivery": 1, "projection": 3, "failover": 1, "denial": 1, "scale": 3, "scrape": 2, "costs": 1, "status": 1, "plan": 1, "agent": 4, "hostile": 1,
 	}
 	for _, study := range studies {
 		if study.name == "peering" {
