@@ -33,6 +33,9 @@ func (s *Snapshot) demandFacts(r *brokerv1alpha1.Reservation, node, process stri
 	var facts factList
 	facts.add("requester", r.Spec.RequesterID)
 	facts.add("asked by", r.Status.RequestedBy)
+	if owner := metav1.GetControllerOf(r); owner != nil {
+		facts.add("made for", owner.Kind+" "+owner.Name)
+	}
 	facts.add("asks for", describeDemand(r))
 	facts.add("granted", describeGrant(r.Status.Granted, r.Status.TargetClusterID))
 	facts.add("queue", s.describeQueue(r.Status.Queue))

@@ -108,7 +108,7 @@ func TestSummaryCountsTheRestAndAdvises(t *testing.T) {
 		Candidates: []QuotedCandidate{{ClusterID: "paris", Reason: "InsufficientResource"}, {ClusterID: "oslo", Reason: "WrongLocation"}},
 		Others:     map[string]int32{"InsufficientResource": 2},
 		Advice: []string{
-			"InsufficientResource: ask for less, or wait with queuePolicy: Queue", "WrongLocation: allow more regions or zones",
+			"InsufficientResource: ask for less, or wait in the queue", "WrongLocation: allow more regions or zones",
 		},
 	}
 	if diff := cmp.Diff(want, q); diff != "" {

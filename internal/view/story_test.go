@@ -104,12 +104,14 @@ func TestStoriesAreComplete(t *testing.T) {
 	unscheduled.Pods[0].Spec.NodeSelector[agentv1alpha1.RequestLabel] = "missing"
 	unscheduled.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available", LastTransitionTime: ago(time.Minute)}}
 	broker := &Snapshot{Context: "broker", At: noon, Broker: &BrokerObjects{Reservations: []*brokerv1alpha1.Reservation{reservation("abc", brokerv1alpha1.ReservationActive, condition("Ready", "True", "Active", time.Minute, ""))}}}
+	borrowed := member()
+	borrowed.Member.Requests[0].OwnerReferences = []metav1.OwnerReference{{Kind: "CapacityBuffer", Name: "web", Controller: new(true)}}
 	cases := map[string]struct {
 		name      string
 		snapshots []*Snapshot
 	}{
 		"why-request.txt":    {"my-request", []*Snapshot{member()}},
-		"why-both-sides.txt": {"my-request", []*Snapshot{member(), broker, providerSide()}},
+		"why-both-sides.txt": {"my-request", []*Snapshot{borrowed, broker, providerSide()}},
 		"why-queued.txt":     {"rsv/third", []*Snapshot{busyBroker()}},
 		"why-moved.txt":      {"rsv/first", []*Snapshot{moved}},
 		"why-cluster.txt":    {"oslo", []*Snapshot{busyBroker()}},

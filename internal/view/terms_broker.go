@@ -72,7 +72,7 @@ var brokerSections = []section{
 		{Word: "DataElsewhere", Means: "has no label `data.broker.fluidos.eu/<dataLocality>`", Do: "nothing, unless the cluster has the data and lacks the label"},
 		{Word: "ClaimNotMade", Means: "does not claim what `requiredClaims` names, or less", Do: "require less, or ask its operator"},
 		{Word: "NeverAdvertised", Means: "does not have a resource at all", Do: "nothing, unless the cluster withholds the resource"},
-		{Word: "InsufficientResource", Means: "has too little of a resource free, less `headroom`; the message has the figures", Do: "ask for less, or wait with `queuePolicy: Queue`"},
+		{Word: "InsufficientResource", Means: "has too little of a resource free, less `headroom`; the message has the figures", Do: "ask for less, or wait in the [queue](queue.md)"},
 		{Word: "NodesDoNotMatch", Means: "has too little free on nodes that match `nodeSelector` and whose taints `tolerations` tolerate; only labels in the agent's `--node-labels` are known, and only nodes with [offered taints](configuration.md#tainted-nodes)", Do: "ask for less, loosen `nodeSelector`, or add `tolerations`"},
 		{Word: "ShapeDoesNotFit", Means: "has enough in total, but no room on its nodes for `podShapes`", Do: "use smaller pods in `podShapes`"},
 		{Word: "NoPrice", Means: "has no price for a requested resource, or one without an exchange rate, and the request has a `maxPrice`", Do: "have its operator set a price, or the administrator an exchange rate"},
