@@ -34,7 +34,7 @@ var foreign = map[string]Metric{
 }
 
 // targetLabels are what Prometheus adds to every series.
-var targetLabels = []string{"instance", "job"}
+var targetLabels = []string{"instance", "job", "pod"}
 
 // vocabulary knows metrics and recorded series, and the labels of each.
 type vocabulary map[string]Metric

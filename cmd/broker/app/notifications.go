@@ -38,6 +38,8 @@ func newOutbox(mgr ctrl.Manager, o *options, store journal.Store, journalOptions
 		},
 		Warn: func(reason, note string) {
 			about := &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: brokerv1alpha1.BrokerConfigName}}
+			// kubectl describe shows only events with the UID. An error leaves it out.
+			_ = mgr.GetClient().Get(context.Background(), client.ObjectKeyFromObject(about), about)
 			recorder.Eventf(about, nil, corev1.EventTypeWarning, reason, "Notify", "%s", message.Clip(note, message.MaxNote))
 		},
 		Directory: o.exportDirectory, Loopback: o.notifyLoopback, Now: time.Now, Log: log,

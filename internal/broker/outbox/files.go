@@ -110,10 +110,7 @@ func (f *files) send(ctx context.Context, c *notify.Channel, journalID string, e
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("channel %s: %w", c.Name, err)
-	}
-	return nil
+	return err
 }
 
 // use calls the function do with the archive of a channel, and returns the place of the last record in the channel's

@@ -137,10 +137,14 @@ func (o *Outbox) Test(ctx context.Context, channel, id string) error {
 	}
 	to := o.channels[i]
 	o.mu.Unlock()
-	return o.send(ctx, &to, "test-"+id, []notify.Event{{
+	err := o.send(ctx, &to, "test-"+id, []notify.Event{{
 		Type: notify.Test, Subject: channel,
 		Data: notify.Data{Time: o.opts.Now(), Kind: "test", Actor: "an administrator", Message: "this is a test of channel " + channel},
 	}})
+	if err != nil {
+		return fmt.Errorf("channel %s: %w", channel, err)
+	}
+	return nil
 }
 
 // Keep returns the position of the oldest stored cursor: the next leader continues there, so the journal must keep

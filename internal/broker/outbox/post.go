@@ -69,9 +69,8 @@ func (p *post) sendEvents(ctx context.Context, c *notify.Channel, journalID stri
 	}
 	if err != nil {
 		p.forgetSecret(c.Secret)
-		return fmt.Errorf("channel %s: %w", c.Name, err)
 	}
-	return nil
+	return err
 }
 
 func (p *post) sendWith(ctx context.Context, c *notify.Channel, s *secret, journalID string, events []notify.Event) error {

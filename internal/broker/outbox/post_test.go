@@ -47,7 +47,7 @@ func TestReceiverVerifiesTheSignature(t *testing.T) {
 		t.Error(cmp.Diff(want, got))
 	}
 	receiver.SetDown(true)
-	if err := p.sendEvents(t.Context(), c, "j", joined("rome")); err == nil || !strings.Contains(err.Error(), `channel bus: the receiver answered 503 Service Unavailable: "not now`) {
+	if err := p.sendEvents(t.Context(), c, "j", joined("rome")); err == nil || !strings.Contains(err.Error(), `the receiver answered 503 Service Unavailable: "not now`) {
 		t.Errorf("an error of the receiver: %v", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestProblemsOfSecretsNameTheRemedy(t *testing.T) {
 		channel notify.Channel
 		want    string
 	}{
-		"no Secret":         {notify.Channel{Name: "bus", URL: "https://bus.example", Secret: "none"}, `channel bus: reading Secret "none": not found`},
+		"no Secret":         {notify.Channel{Name: "bus", URL: "https://bus.example", Secret: "none"}, `reading Secret "none": not found`},
 		"no signing key":    {notify.Channel{Name: "bus", URL: "https://bus.example", Secret: "bad", SecretKey: "other"}, `key "other" of Secret "bad": it has no key: make one with: echo whsec_$(openssl rand -base64 32)`},
 		"a bad signing key": {notify.Channel{Name: "bus", URL: "https://bus.example", Secret: "bad", SecretKey: "secret"}, `key "secret" of Secret "bad": it has a key that is not whsec_`},
 		"a URL without TLS": {notify.Channel{Name: "chat", Slack: true, Secret: "bad", SecretKey: "url"}, `key "url" of Secret "bad" must contain the https:// URL of an incoming webhook`},
