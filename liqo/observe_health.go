@@ -56,19 +56,21 @@ func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error
 // newestWarning returns the reason and message of the newest Warning event about a pod on a virtual
 // node, "" if there is none. It ignores the agent's own, and those of this cluster's scheduler, which
 // are older than the pod's node. Liqo records why it cannot copy the pod only in such an event, and
-// copies the events of the provider, whose source ends with "(remote)". An error is only logged: the
-// event explains the condition and decides nothing.
+// copies the events of the provider, whose source ends with "(remote)". If the API server there refuses
+// the pod, the event is about its ShadowPod. An error is only logged: the event explains the condition
+// and decides nothing.
 func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
 	namespace, name, _ := strings.Cut(pod, "/")
 	var events corev1.EventList
 	err := p.opts.Reader.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{
-		"involvedObject.kind": "Pod", "involvedObject.name": name, "type": corev1.EventTypeWarning,
+		"involvedObject.name": name, "type": corev1.EventTypeWarning,
 	})
 	if err != nil {
 		p.opts.Log.Error(err, "listing the events of a waiting pod failed", "pod", pod)
 	}
 	events.Items = slices.DeleteFunc(events.Items, func(e corev1.Event) bool {
-		return e.Reason == agentv1alpha1.ReasonPodsRejected || e.Reason == "FailedScheduling" && !strings.HasSuffix(e.Source.Component, "(remote)")
+		return !slices.Contains([]string{"Pod", "ShadowPod"}, e.InvolvedObject.Kind) || e.Reason == agentv1alpha1.ReasonPodsRejected ||
+			e.Reason == "FailedScheduling" && !strings.HasSuffix(e.Source.Component, "(remote)")
 	})
 	if err != nil || len(events.Items) == 0 {
 		return ""

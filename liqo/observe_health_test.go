@@ -50,6 +50,10 @@ func TestHealthQuotesNewestWarningOfThePod(t *testing.T) {
 		"the event of the provider's scheduler counts": {[]client.Object{
 			event("a", "p", "Warning", "FailedScheduling", func(e *corev1.Event) { e.Source.Component = " (remote)" }),
 		}, "FailedScheduling: line one line two"},
+		"the refusal of the provider's API server counts": {[]client.Object{
+			event("a", "p", "Warning", "FailedReflection", at(-time.Minute)),
+			event("b", "p", "Warning", "FailedCreatePod", func(e *corev1.Event) { e.InvolvedObject.Kind = "ShadowPod" }),
+		}, "FailedCreatePod: line one line two"},
 		"events of other pods and kinds do not count": {[]client.Object{
 			event("a", "q", "Warning", "FailedReflection", at(0)), event("b", "p", "Normal", "SuccessfulReflection", at(0)),
 			event("c", "p", "Warning", "FailedReflection", func(e *corev1.Event) { e.InvolvedObject.Kind = "ReplicaSet" }),
