@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	costs "github.com/mehdiazizian/liqo-resource-broker/internal/broker/accounts"
@@ -210,7 +211,14 @@ func (m *machine) storeEnded(c choose) (cause, error) {
 	s := m.session
 	m.mu.Unlock()
 	if c(3) > 0 {
-		return cause{}, errors.Join(s.Archive.StorePeriods(context.Background()), s.Archive.StoreBatches(context.Background()))
+		// The broker's own loop may come to the same periods at the same time.
+		var both errgroup.Group
+		for range 2 {
+			both.Go(func() error {
+				return errors.Join(s.Archive.StorePeriods(context.Background()), s.Archive.StoreBatches(context.Background()))
+			})
+		}
+		return cause{}, both.Wait()
 	}
 	if err := m.durable(); err != nil {
 		return cause{}, err

@@ -6,6 +6,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
@@ -40,11 +41,13 @@ type Archive struct {
 	store   journal.Store
 	// name is the name of the journal, id its ID.
 	name, id string
+	// storing is held while periods or batches are stored: two callers would record the same one, and the second fail.
+	storing sync.Mutex
 }
 
 // New returns the archive of the journal with this name and ID, whose objects are in the store.
 func New(s Session, store journal.Store, name, id string) *Archive {
-	return &Archive{s, store, name, id}
+	return &Archive{session: s, store: store, name: name, id: id}
 }
 
 // putObject creates an object. It replaces an object of the same name with other content, which a

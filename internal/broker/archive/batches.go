@@ -25,6 +25,8 @@ const (
 // the broker stops after it has stored a batch and before it has recorded the batch, the batch is
 // stored again, with the same content.
 func (a *Archive) StoreBatches(ctx context.Context) error {
+	a.storing.Lock()
+	defer a.storing.Unlock()
 	for {
 		next, events, err := a.nextBatch()
 		if next == nil || err != nil {

@@ -40,6 +40,8 @@ func (r Retention) oldestKept(span costs.Span, now time.Time) time.Time {
 // broker stops after it has stored a period and before it has recorded the period, the period is
 // stored again, with the same content.
 func (a *Archive) StorePeriods(ctx context.Context) error {
+	a.storing.Lock()
+	defer a.storing.Unlock()
 	for {
 		next, events, err := a.nextEnded()
 		if next == nil || err != nil {
