@@ -152,6 +152,7 @@ func (m *machine) compare(why cause) error {
 		return err
 	}
 	clear(m.left)
+	clear(m.delivered)
 	m.earlier = m.stays
 	m.before, m.suspended = m.suspended, m.suspensionsNow(now)
 	changed := drain(m.feed.Reservations)

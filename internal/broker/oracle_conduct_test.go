@@ -32,9 +32,15 @@ func (s suspensions) avoids(requester, provider string) bool {
 }
 
 // lasting returns a reason that blocked a requester before the step and still does; "" for none. A
-// block that began or ended within the step may have done so after the placement.
-func (s suspensions) lasting(before suspensions, requester, provider string) string {
-	for _, w := range []way{{requester, provider}, {"", provider}, {requester, ""}} {
+// block that began or ended within the step may have done so after the placement. If the provider
+// delivered a placement in the step, that ended its block, and the next grant on trial began another
+// one, which ends at the same time if the clock stands still.
+func (s suspensions) lasting(before suspensions, requester, provider string, delivered bool) string {
+	ways := []way{{requester, ""}}
+	if !delivered {
+		ways = append(ways, way{requester, provider}, way{"", provider})
+	}
+	for _, w := range ways {
 		if why := s.blocked[w]; why != "" && why == before.blocked[w] {
 			return why
 		}

@@ -38,6 +38,8 @@ type oracle struct {
 	left map[string]uint64
 	// shutWays holds when a cluster last reported that it cannot reach another one.
 	shutWays map[way]time.Time
+	// delivered has the lenders that delivered a placement in this step.
+	delivered map[string]bool
 	// forgot is the cluster that was forgotten in this step, "" for none.
 	forgot string
 	// suspended holds the blocked pairs after this step, before those after the previous one.
@@ -141,7 +143,7 @@ type promise struct {
 }
 
 func newOracle() *oracle {
-	return &oracle{rules: rules{preempts: true, limits: map[string]int32{}}, pending: map[string]bool{}, left: map[string]uint64{}, shutWays: map[way]time.Time{}, lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
+	return &oracle{rules: rules{preempts: true, limits: map[string]int32{}}, pending: map[string]bool{}, left: map[string]uint64{}, delivered: map[string]bool{}, shutWays: map[way]time.Time{}, lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
 }
 
 // promised returns the amount of a resource that is not free at a lender, because it is held for
@@ -383,7 +385,7 @@ func (o *oracle) placedRightly(known *told, provider string, now time.Time) erro
 	if !held && !o.reaches(known.requester, provider, now) {
 		return fmt.Errorf("%s cannot reach %s", known.requester, provider)
 	}
-	if why := o.suspended.lasting(o.before, known.requester, provider); !held && why != "" {
+	if why := o.suspended.lasting(o.before, known.requester, provider, o.delivered[provider]); !held && why != "" {
 		return fmt.Errorf("%s gets a placement on %s, from which it is kept away: %s", known.requester, provider, why)
 	}
 	if why := known.keptFrom(provider, now); why != "" {
@@ -412,6 +414,10 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	}
 	if err := o.priceKept(known, was, p, now); err != nil {
 		return err
+	}
+	if requester := o.lenders[known.requester]; !was.served && p.EverReady ||
+		!was.acknowledged && !p.AcknowledgedAt.IsZero() && (requester == nil || !requester.agent) {
+		o.delivered[p.Provider] = true
 	}
 	was.acknowledged = was.acknowledged || !p.AcknowledgedAt.IsZero()
 	if p.Withdrawn == ledger.Preempted && was.reason == "" && (known.notice == nil || now.Before(known.notice.Ends)) {
