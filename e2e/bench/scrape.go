@@ -36,7 +36,7 @@ var scrape = atSite(func(ctx context.Context, s settings, t *table, at *site) er
 	var took []time.Duration
 	for range scrapes {
 		began := time.Now()
-		if size, err = broker.scrape(ctx); err != nil {
+		if size, err = broker.scrapeMetrics(ctx); err != nil {
 			return err
 		}
 		took = append(took, time.Since(began))
@@ -59,7 +59,7 @@ var scrape = atSite(func(ctx context.Context, s settings, t *table, at *site) er
 	scraped := func(ctx context.Context, client int) error {
 		now := time.Now()
 		if due := next.Load(); now.UnixNano() > due && next.CompareAndSwap(due, now.Add(s.slice).UnixNano()) {
-			scraping.Go(func() { _, _ = broker.scrape(ctx) }) // it succeeded before
+			scraping.Go(func() { _, _ = broker.scrapeMetrics(ctx) }) // it succeeded before
 		}
 		return quote(ctx, client)
 	}
@@ -73,8 +73,8 @@ var scrape = atSite(func(ctx context.Context, s settings, t *table, at *site) er
 	return nil
 })
 
-// scrape reads the metrics of an answerer, and returns their size.
-func (r *server) scrape(ctx context.Context) (int64, error) {
+// scrapeMetrics reads the metrics of an answerer, and returns their size.
+func (r *server) scrapeMetrics(ctx context.Context) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.control+"/metrics", nil)
 	if err != nil {
 		return 0, err

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/owned"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -136,12 +137,11 @@ func (r *Reconciler) observeRequests(ctx context.Context, s *scene) error {
 			s.taken[rr.Name] = true
 			continue
 		}
-		var nodes corev1.NodeList
-		if err := r.client.List(ctx, &nodes, client.MatchingLabels(agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name))); err != nil {
-			return fmt.Errorf("list virtual nodes of resource request %q: %w", client.ObjectKeyFromObject(rr), err)
+		nodes, err := owned.NodesOf(ctx, r.client, rr)
+		if err != nil {
+			return err
 		}
-		one := request{rr, nodes.Items}
-		view := burst.ReadRequest(rr, nodes.Items)
+		one, view := request{rr, nodes}, burst.ReadRequest(rr, nodes)
 		view.Group = burst.GroupOf(s.policy.Name, rr.Name)
 		inUse, arrivals, used := r.usageOf(&one)
 		view.Used = used

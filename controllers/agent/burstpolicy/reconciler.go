@@ -8,13 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/owned"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
@@ -130,7 +130,7 @@ func (r *Reconciler) openNodes(ctx context.Context, s *scene) error {
 // tidyUp carries out Forget, Finish and Revert of a plan, which need no pause between them.
 func (r *Reconciler) tidyUp(ctx context.Context, s *scene, plan *burst.Plan, again *time.Duration) error {
 	for _, name := range plan.Forget {
-		if err := r.deleteRequest(ctx, s.findRequest(name)); err != nil {
+		if err := owned.DeleteRequest(ctx, r.client, s.findRequest(name).ResourceRequest); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func (r *Reconciler) tidyUp(ctx context.Context, s *scene, plan *burst.Plan, aga
 			}
 			continue
 		}
-		if err := r.deleteRequest(ctx, rr); err != nil {
+		if err := owned.DeleteRequest(ctx, r.client, rr.ResourceRequest); err != nil {
 			return err
 		}
 		failpoint.Hit(failpoint.BurstEnded)
@@ -183,16 +183,6 @@ func (r *Reconciler) areEmpty(ctx context.Context, rr *request) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// deleteRequest deletes a request, unless it has changed since the agent read it.
-func (r *Reconciler) deleteRequest(ctx context.Context, rr *request) error {
-	uid, version := rr.UID, rr.ResourceVersion
-	err := r.client.Delete(ctx, rr.ResourceRequest, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete resource request %q: %w", client.ObjectKeyFromObject(rr), err)
-	}
-	return nil
 }
 
 // revertRequest sets the spec of a request back to the granted amounts and marks the request as
@@ -236,13 +226,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scene, c *burst.Chang
 	each := want.Shape.Clone()
 	delete(each, corev1.ResourcePods)
 	rr := &agentv1alpha1.ResourceRequest{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.policy.Namespace, Name: c.Request,
-			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: agentv1alpha1.GroupVersion.String(), Kind: "BurstPolicy", Name: s.policy.Name, UID: s.policy.UID, Controller: new(true),
-			}},
-		},
+		ObjectMeta: owned.MetadataOf(s.policy, agentv1alpha1.GroupVersion.WithKind("BurstPolicy"), c.Request),
 		Spec: agentv1alpha1.ResourceRequestSpec{
 			Priority: template.Priority, QueuePolicy: template.QueuePolicy, QueueTimeout: template.QueueTimeout, Healing: template.Healing,
 			Offloading: template.Offloading.DeepCopy(),
@@ -280,7 +264,7 @@ func (r *Reconciler) endRequest(ctx context.Context, s *scene, c *burst.Change) 
 	rr := s.findRequest(c.Request)
 	r.options.Recorder.Eventf(s.policy, rr.ResourceRequest, corev1.EventTypeNormal, string(c.Action), string(c.Action), "resource request %q ends: no pod has used it for %s", rr.Name, s.rules.IdleAfter)
 	if len(rr.nodes) == 0 {
-		if err := r.deleteRequest(ctx, rr); err != nil {
+		if err := owned.DeleteRequest(ctx, r.client, rr.ResourceRequest); err != nil {
 			return err
 		}
 		failpoint.Hit(failpoint.BurstEnded)

@@ -17,8 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/owned"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -71,7 +73,7 @@ type scene struct {
 func (r *Reconciler) takeStep(ctx context.Context, buffer *autoscaling.CapacityBuffer) error {
 	before := buffer.DeepCopy()
 	s := &scene{buffer: buffer, now: r.options.Clock.Now()}
-	err := r.observe(ctx, s)
+	err := r.observeBuffer(ctx, s)
 	if invalid, ok := errors.AsType[*invalidBuffer](err); ok {
 		s.setReady(metav1.ConditionFalse, invalid.reason, invalid.Error())
 		return r.saveStatus(ctx, buffer, before)
@@ -106,27 +108,26 @@ type invalidBuffer struct {
 	reason string
 }
 
-func invalid(reason, format string, args ...any) error {
+func newInvalidBuffer(reason, format string, args ...any) error {
 	return &invalidBuffer{fmt.Errorf(format, args...), reason}
 }
 
-// observe reads everything that a plan for the buffer depends on.
-func (r *Reconciler) observe(ctx context.Context, s *scene) error {
+// observeBuffer reads everything that a plan for the buffer depends on.
+func (r *Reconciler) observeBuffer(ctx context.Context, s *scene) error {
 	if err := r.readSettings(ctx, s); err != nil {
 		return err
 	}
-	rr, err := r.findRequest(ctx, s.buffer)
+	rr, err := owned.FindRequest(ctx, r.client, r.options.Reader, client.ObjectKeyFromObject(s.buffer))
 	if err != nil || rr == nil {
 		return err
 	}
 	if !metav1.IsControlledBy(rr, s.buffer) {
-		return invalid(agentv1alpha1.ReasonNameTaken, "resource request %q exists and does not belong to this CapacityBuffer: delete one of them", rr.Name)
+		return newInvalidBuffer(agentv1alpha1.ReasonNameTaken, "resource request %q exists and does not belong to this CapacityBuffer: delete one of them", rr.Name)
 	}
-	var nodes corev1.NodeList
-	if err := r.client.List(ctx, &nodes, client.MatchingLabels(agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name))); err != nil {
-		return fmt.Errorf("list virtual nodes of resource request %q: %w", client.ObjectKeyFromObject(rr), err)
+	if s.nodes, err = owned.NodesOf(ctx, r.client, rr); err != nil {
+		return err
 	}
-	s.request, s.nodes = rr, nodes.Items
+	s.request = rr
 	s.pool = &burst.Pool{Request: burst.ReadRequest(rr, s.nodes), ChangedAt: rr.CreationTimestamp.Time}
 	if at, err := time.Parse(time.RFC3339Nano, rr.Annotations[agentv1alpha1.BufferChangedAnnotation]); err == nil {
 		s.pool.ChangedAt = at
@@ -153,16 +154,16 @@ func (r *Reconciler) readSettings(ctx context.Context, s *scene) error {
 	spec := &s.buffer.Spec
 	switch {
 	case len(s.buffer.Name) > maxName:
-		return invalid(agentv1alpha1.ReasonInvalid, "the name has more than %d characters, and cannot be that of a ResourceRequest: create the buffer with a shorter one", maxName)
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "the name has more than %d characters, and cannot be that of a ResourceRequest: create the buffer with a shorter one", maxName)
 	case spec.PodTemplateRef == nil || spec.Percentage != nil:
-		return invalid(agentv1alpha1.ReasonInvalid, "strategy %s serves no scalableRef and no percentage: set podTemplateRef and replicas", autoscaling.Strategy)
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "strategy %s serves no scalableRef and no percentage: set podTemplateRef and replicas", autoscaling.Strategy)
 	case spec.Replicas == nil && len(spec.Limits) == 0:
-		return invalid(agentv1alpha1.ReasonInvalid, "set replicas, limits or both")
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "set replicas, limits or both")
 	}
 	s.template = &corev1.PodTemplate{}
 	err := r.options.Reader.Get(ctx, client.ObjectKey{Namespace: s.buffer.Namespace, Name: spec.PodTemplateRef.Name}, s.template)
 	if apierrors.IsNotFound(err) {
-		return invalid(agentv1alpha1.ReasonPodTemplateMissing, "pod template %q does not exist in namespace %q: create it; it is looked up every %s", spec.PodTemplateRef.Name, s.buffer.Namespace, r.options.CountInterval)
+		return newInvalidBuffer(agentv1alpha1.ReasonPodTemplateMissing, "pod template %q does not exist in namespace %q: create it; it is looked up every %s", spec.PodTemplateRef.Name, s.buffer.Namespace, r.options.CountInterval)
 	}
 	if err != nil {
 		return fmt.Errorf("read pod template %q of namespace %q: %w", spec.PodTemplateRef.Name, s.buffer.Namespace, err)
@@ -174,44 +175,27 @@ func (r *Reconciler) readSettings(ctx context.Context, s *scene) error {
 		}
 	}
 	if s.spec, err = autoscaling.RequestSpec([]autoscaling.Pods{{Template: s.template.Name, Spec: s.template.Template.Spec, Count: 1}}, parameters); err != nil {
-		return invalid(agentv1alpha1.ReasonInvalid, "%w", err)
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "%w", err)
 	}
 	if s.spec.Duration != nil {
-		return invalid(agentv1alpha1.ReasonInvalid, "a buffer has no duration: remove annotation %sduration", autoscaling.ParameterPrefix)
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "a buffer has no duration: remove annotation %sduration", autoscaling.ParameterPrefix)
 	}
 	s.settings.Shape = burst.ShapeOf(&agentv1alpha1.ResourceRequest{Spec: s.spec})
 	for name := range spec.Limits {
 		if err := quantity.CheckName(name); err != nil {
-			return invalid(agentv1alpha1.ReasonInvalid, "spec.limits[%s]: %w", name, err)
+			return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "spec.limits[%s]: %w", name, err)
 		}
 	}
 	if s.settings.Limit, err = quantity.FromResourceList(spec.Limits); err != nil {
-		return invalid(agentv1alpha1.ReasonInvalid, "spec.limits: %w", err)
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "spec.limits: %w", err)
 	}
 	if s.settings.LimitsNothing() {
-		return invalid(agentv1alpha1.ReasonInvalid, "spec.limits name nothing that pod template %q requests: limit one of its resources", s.template.Name)
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "spec.limits name nothing that pod template %q requests: limit one of its resources", s.template.Name)
 	}
 	if spec.Replicas != nil {
 		s.settings.Replicas = new(int64(*spec.Replicas))
 	}
 	return nil
-}
-
-// findRequest returns the ResourceRequest with the buffer's name, nil if it does not exist. The cache may not have it
-// yet, so the API server is asked too.
-func (r *Reconciler) findRequest(ctx context.Context, buffer *autoscaling.CapacityBuffer) (*agentv1alpha1.ResourceRequest, error) {
-	rr := &agentv1alpha1.ResourceRequest{}
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(buffer), rr)
-	if apierrors.IsNotFound(err) {
-		err = r.options.Reader.Get(ctx, client.ObjectKeyFromObject(buffer), rr)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read resource request %q: %w", client.ObjectKeyFromObject(buffer), err)
-	}
-	return rr, nil
 }
 
 // reasonOfRequest returns the reason of condition Ready of the request; "" if it has none yet.
@@ -233,35 +217,30 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scene, plan *burst.BufferP
 		burst.Revert(s.request)
 		return r.patchRequest(ctx, s, before)
 	case burst.DeletePool:
-		return r.deleteRequest(ctx, s)
+		if busy, err := r.hasMorePods(ctx, s); err != nil || busy {
+			return err
+		}
+		return owned.DeleteRequest(ctx, r.client, s.request)
 	}
 	return nil
 }
 
 func (r *Reconciler) createRequest(ctx context.Context, s *scene, pods int64) error {
-	rr := &agentv1alpha1.ResourceRequest{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.buffer.Namespace, Name: s.buffer.Name,
-			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: autoscaling.BufferGroupVersion.String(), Kind: "CapacityBuffer", Name: s.buffer.Name, UID: s.buffer.UID, Controller: new(true),
-			}},
-		},
-		Spec: s.spec,
-	}
+	kind := autoscaling.BufferGroupVersion.WithKind("CapacityBuffer")
+	rr := &agentv1alpha1.ResourceRequest{ObjectMeta: owned.MetadataOf(s.buffer, kind, s.buffer.Name), Spec: s.spec}
 	rr.Spec.PodShapes[0].Count = int32(pods)
 	burst.SetPods(&rr.Spec, s.settings.Shape, pods)
 	if err := r.client.Create(ctx, rr); err != nil {
 		return fmt.Errorf("create resource request %q: %w", client.ObjectKeyFromObject(rr), err)
 	}
-	r.tell(s, rr, pods)
+	r.recordResize(s, rr, pods)
 	return nil
 }
 
 // resizeRequest also writes the time of the change, so that a restarted agent keeps the pause until the next one.
 func (r *Reconciler) resizeRequest(ctx context.Context, s *scene, pods int64) error {
 	if grows := pods > s.pool.Room(); !grows {
-		if busy, err := r.hasUncountedPods(ctx, s); err != nil || busy {
+		if busy, err := r.hasMorePods(ctx, s); err != nil || busy {
 			return err
 		}
 	}
@@ -272,7 +251,7 @@ func (r *Reconciler) resizeRequest(ctx context.Context, s *scene, pods int64) er
 	if err := r.patchRequest(ctx, s, before); err != nil {
 		return err
 	}
-	r.tell(s, s.request, pods)
+	r.recordResize(s, s.request, pods)
 	return nil
 }
 
@@ -283,21 +262,8 @@ func (r *Reconciler) patchRequest(ctx context.Context, s *scene, before *agentv1
 	return nil
 }
 
-// deleteRequest deletes the request, unless it has changed since the agent read it or pods have come meanwhile.
-func (r *Reconciler) deleteRequest(ctx context.Context, s *scene) error {
-	if busy, err := r.hasUncountedPods(ctx, s); err != nil || busy {
-		return err
-	}
-	uid, version := s.request.UID, s.request.ResourceVersion
-	err := r.client.Delete(ctx, s.request, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete resource request %q: %w", client.ObjectKeyFromObject(s.request), err)
-	}
-	return nil
-}
-
-// hasUncountedPods reports whether more pods are on the nodes than the plan knew. A scheduler may have bound one since.
-func (r *Reconciler) hasUncountedPods(ctx context.Context, s *scene) (bool, error) {
+// hasMorePods reports whether the nodes have more pods than the plan counted, because a scheduler has bound one since.
+func (r *Reconciler) hasMorePods(ctx context.Context, s *scene) (bool, error) {
 	counted, found := s.pool.Used[corev1.ResourcePods], int64(0)
 	for i := range s.nodes {
 		var pods corev1.PodList
@@ -305,7 +271,7 @@ func (r *Reconciler) hasUncountedPods(ctx context.Context, s *scene) (bool, erro
 			return false, fmt.Errorf("list pods on node %q: %w", s.nodes[i].Name, err)
 		}
 		for j := range pods.Items {
-			if phase := pods.Items[j].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			if !capacity.Finished(&pods.Items[j]) {
 				found++
 			}
 		}
@@ -313,7 +279,7 @@ func (r *Reconciler) hasUncountedPods(ctx context.Context, s *scene) (bool, erro
 	return found > counted, nil
 }
 
-func (r *Reconciler) tell(s *scene, rr *agentv1alpha1.ResourceRequest, pods int64) {
+func (r *Reconciler) recordResize(s *scene, rr *agentv1alpha1.ResourceRequest, pods int64) {
 	r.options.Recorder.Eventf(s.buffer, rr, corev1.EventTypeNormal, "Resized", "Resize", "resource request %q asks for room for %d pods", rr.Name, pods)
 }
 

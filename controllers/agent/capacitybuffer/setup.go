@@ -41,8 +41,8 @@ type Pods interface {
 // Options of the controller. All but the intervals are required.
 type Options struct {
 	Pods Pods
-	// Reader reads from the API server, for reads that a stale cache would make wrong: PodTemplates, whether a
-	// ResourceRequest exists, and the pods on a node that is about to shrink.
+	// Reader reads from the API server, not from a cache that may be outdated: PodTemplates, new ResourceRequests, and the
+	// pods on a node whose request is about to shrink.
 	Reader   client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.Clock

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/owned"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -52,7 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 }
 
 func (r *Reconciler) takeStep(ctx context.Context, pr *autoscaling.ProvisioningRequest) (time.Duration, error) {
-	rr, err := r.findRequest(ctx, pr)
+	rr, err := owned.FindRequest(ctx, r.client, r.options.Reader, client.ObjectKey{Namespace: pr.Namespace, Name: RequestName(pr)})
 	if err != nil {
 		return never, err
 	}
@@ -89,24 +90,6 @@ func RequestName(pr *autoscaling.ProvisioningRequest) string {
 	return name + "-" + hex.EncodeToString(sum[:])[:hashed]
 }
 
-// findRequest returns the ResourceRequest of a ProvisioningRequest, nil if it does not exist. The cache may not have
-// it yet, so the API server is asked too.
-func (r *Reconciler) findRequest(ctx context.Context, pr *autoscaling.ProvisioningRequest) (*agentv1alpha1.ResourceRequest, error) {
-	key := client.ObjectKey{Namespace: pr.Namespace, Name: RequestName(pr)}
-	rr := &agentv1alpha1.ResourceRequest{}
-	err := r.client.Get(ctx, key, rr)
-	if apierrors.IsNotFound(err) {
-		err = r.options.Reader.Get(ctx, key, rr)
-	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read resource request %q: %w", key, err)
-	}
-	return rr, nil
-}
-
 // createRequest creates the ResourceRequest of a ProvisioningRequest. If it cannot create one, it records the reason in
 // the status, and returns nil and the time until the next attempt.
 func (r *Reconciler) createRequest(ctx context.Context, pr *autoscaling.ProvisioningRequest, status editor) (*agentv1alpha1.ResourceRequest, time.Duration, error) {
@@ -132,16 +115,7 @@ func (r *Reconciler) createRequest(ctx context.Context, pr *autoscaling.Provisio
 		status.setRefused(agentv1alpha1.ReasonInvalid, err.Error())
 		return nil, never, nil
 	}
-	rr := &agentv1alpha1.ResourceRequest{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pr.Namespace, Name: RequestName(pr),
-			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: autoscaling.GroupVersion.String(), Kind: "ProvisioningRequest", Name: pr.Name, UID: pr.UID, Controller: new(true),
-			}},
-		},
-		Spec: spec,
-	}
+	rr := &agentv1alpha1.ResourceRequest{ObjectMeta: owned.MetadataOf(pr, autoscaling.GroupVersion.WithKind("ProvisioningRequest"), RequestName(pr)), Spec: spec}
 	switch err := r.client.Create(ctx, rr); {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
 		status.setRefused(agentv1alpha1.ReasonInvalid, "the ResourceRequest, whose fields have the names of parameters, was refused: "+err.Error())

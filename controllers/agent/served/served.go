@@ -19,7 +19,8 @@ import (
 // defaultCheckInterval is the pause between two checks whether a CRD exists.
 const defaultCheckInterval = 30 * time.Second
 
-// Setup makes a manager call setup once the API server serves a kind, perhaps long after the agent has started. It looks every interval, every 30 s if that is 0.
+// Setup makes a manager call setup once the API server serves a kind, perhaps long after the agent has started. It checks
+// once per interval; 0 means every 30 s.
 func Setup(mgr ctrl.Manager, kind schema.GroupVersionKind, interval time.Duration, timer clock.Clock, setup func(ctrl.Manager) error) error {
 	server, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {

@@ -42,7 +42,7 @@ type CapacityBufferList struct {
 	Items           []CapacityBuffer `json:"items"`
 }
 
-// CapacityBufferSpec says for which pods, and for how many, room is kept.
+// CapacityBufferSpec says for how many pods of which template room is kept free.
 type CapacityBufferSpec struct {
 	ProvisioningStrategy string     `json:"provisioningStrategy,omitempty"`
 	PodTemplateRef       *Reference `json:"podTemplateRef,omitempty"`

@@ -42,7 +42,7 @@ const (
 	ResizePool = "Resize"
 	// RevertPool sets the request back to what was granted, because its provider refused to enlarge it.
 	RevertPool = "Revert"
-	// DeletePool deletes the request: it is over, or no room is to be kept and none is used.
+	// DeletePool deletes the request, because it is over, or because no room is to be kept and none is used.
 	DeletePool = "Delete"
 )
 
@@ -89,7 +89,7 @@ func (b *Buffer) mostPods(shape quantity.Amounts) (most int64, limited bool) {
 	return most, limited
 }
 
-// LimitsNothing reports whether the buffer has a limit that names nothing that its pods request.
+// LimitsNothing reports whether the buffer has a limit, but for no resource that its pods request.
 func (b *Buffer) LimitsNothing() bool {
 	_, limited := b.mostPods(b.Shape)
 	return len(b.Limit) > 0 && !limited
@@ -141,7 +141,6 @@ func PlanBuffer(b *Buffer, p *Pool, now time.Time) BufferPlan {
 	due := p.ChangedAt.Add(Pause)
 	switch asked := p.askedPods(); {
 	case wanted > asked:
-		plan := BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonSettling}
 		waits := agentv1alpha1.ReasonPausing
 		if p.State == Full {
 			due, waits = p.ChangedAt.Add(RetryAfter), agentv1alpha1.ReasonNoCapacity
@@ -149,7 +148,7 @@ func PlanBuffer(b *Buffer, p *Pool, now time.Time) BufferPlan {
 		if due.After(now) && !p.ChangedAt.After(now) { // a clock that was set back must not lengthen the pause
 			return BufferPlan{Why: waits, Until: due}
 		}
-		return plan
+		return BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonSettling}
 	case wanted < asked && !p.SurplusSince.IsZero() && !p.SurplusSince.Add(ShrinkAfter).After(now) && !due.After(now):
 		if wanted == 0 {
 			return BufferPlan{Action: DeletePool, Why: agentv1alpha1.ReasonRequested}

@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// ReadRequest returns a ResourceRequest with its virtual nodes as plans see it. The caller sets Group, and Used and
-// IdleSince, which depend on pods.
+// ReadRequest returns what plans need to know of a ResourceRequest and its virtual nodes. The caller sets the fields
+// Group, Used and IdleSince.
 func ReadRequest(rr *agentv1alpha1.ResourceRequest, nodes []corev1.Node) Request {
 	v := Request{
 		Name: rr.Name, Shape: ShapeOf(rr), State: stateOf(rr), Asked: askedBy(rr), HasNode: len(nodes) > 0,
