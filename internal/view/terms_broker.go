@@ -16,6 +16,7 @@ var brokerSections = []section{
 		{Word: "NetworkConnected", Means: "the network was connected in time; absent if nothing waited for it alone"},
 		{Word: "Preempted", Means: "it must make, or made, room for a higher priority"},
 		{Word: "Recalled", Means: "its provider calls, or called, its capacity back, or is drained"},
+		{Word: "Provisioning", Means: "the provider [creates nodes](configuration.md#nodes-on-demand) for it", Do: "wait until the time in the message"},
 		{Word: "Idle", Means: "nobody uses it ([idle](idle.md)), or it was released for that"},
 	}},
 	{Subject: OfReservation, Kind: Reason, Terms: []Term{
@@ -32,6 +33,7 @@ var brokerSections = []section{
 	}},
 	{Subject: OfPlacement, Kind: Reason, Terms: []Term{
 		{Word: "Unacknowledged", Means: "its agent did not answer within `timeouts.acknowledgement` (10 s)", Do: "see that cluster's agent"},
+		{Word: "NeverProvisioned", Means: "it did not [create nodes](configuration.md#nodes-on-demand) in the time that it offered", Do: "see its autoscaler"},
 		{Word: "NeverReady", Means: "it had no Ready node within `timeouts.readiness` (2 min)", Do: "look at Liqo in both clusters"},
 		{Word: "NeverConnected", Means: "only the network was missing for `timeouts.network` (10 min)", Do: "see [networking](networking.md#time)"},
 		{Word: "Preempted", Means: "a higher priority took its place"},

@@ -42,6 +42,7 @@ var memberSections = []section{
 		{Word: "Peered", Means: "the clusters have exchanged identities"},
 		{Word: "HandshakeRefused", Means: "the provider sent [something no honest provider sends](reachability.md#where-credentials-may-lead); unless its node was Ready, the next one is tried", Do: "ask its operator; [deny](certificates.md#shutting-a-cluster-out) a hostile one", Level: Failure},
 		{Word: "PeeringSkipped", Means: "the agent runs with `--peering-mode=none`", Do: "set `peeringMode=brokered`"},
+		{Word: "Provisioning", Means: "the provider [creates nodes](configuration.md#nodes-on-demand) for it", Do: "wait until the time in the message"},
 		{Word: "AwaitingNode", Means: "slice or virtual kubelet are being created", Do: "if it lasts, see `kubectl get resourceslices.authentication.liqo.io,virtualnodes -A` and the pods in the tenant namespace", Level: Warning, After: waits},
 		{Word: "NodeReady", Means: "the virtual node is Ready"},
 		{Word: "NodeNotReady", Means: "the virtual node is not Ready; after 5 min the reservation [moves](healing.md)", Do: "see the virtual kubelet's pod in the tenant namespace of the provider, and the way to the provider's API server", Level: Failure},

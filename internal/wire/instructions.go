@@ -56,6 +56,7 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 		Resources:             resources,
 		ExpiresAt:             ExpiresAt(in.RemainingSeconds, received),
 		ConnectBy:             ExpiresAt(in.ConnectSeconds, received),
+		ProvisionBy:           ExpiresAt(in.ProvisionSeconds, received),
 		Cost:                  in.Cost,
 		ProviderSilentSince:   silentSince(in.ProviderSilentSeconds, received),
 		MoveAt:                ExpiresAt(in.MoveSeconds, received),

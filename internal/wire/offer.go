@@ -1,6 +1,10 @@
 package wire
 
 import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -22,6 +26,9 @@ func FromAdvertisement(spec *agentv1alpha1.AdvertisementSpec) *v1.Advertisement 
 		NodeShapes:       FromNodeShapes(spec.NodeShapes),
 		Labels:           FromLabels(spec.Labels),
 		Claims:           FromLabels(spec.Claims),
+	}
+	if e := spec.Elastic; e != nil {
+		out.Elastic = &v1.Elastic{Amounts: FromResourceList(e.Resources), Nodes: FromNodeShapes(e.Nodes), ReadyWithinSeconds: e.ReadyWithin.Seconds()}
 	}
 	if spec.Topology != nil {
 		out.Topology = *spec.Topology
@@ -70,4 +77,18 @@ func FromNodeShapes(in []brokerv1alpha1.NodeShape) []v1.NodeShape {
 		out[i] = v1.NodeShape{Count: shape.Count, Free: FromResourceList(shape.Free), NodeLabels: FromLabels(shape.NodeLabels), Taints: shape.Taints}
 	}
 	return out
+}
+
+// ToNodeShapes writes node shapes as the CRDs contain them; nil for none.
+func ToNodeShapes(in []quantity.NodeShape) (out []brokerv1alpha1.NodeShape) {
+	for _, s := range in {
+		out = append(out, brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: s.Free.ToResourceList(), NodeLabels: ToLabels(s.Labels), Taints: s.Taints})
+	}
+	return out
+}
+
+// ToElasticOffer writes the nodes that a cluster can create, and how much of them is lent, as the CRDs
+// contain them.
+func ToElasticOffer(lent quantity.Amounts, nodes []quantity.NodeShape, readyWithin time.Duration) *brokerv1alpha1.ElasticOffer {
+	return &brokerv1alpha1.ElasticOffer{Resources: lent.ToResourceList(), Nodes: ToNodeShapes(nodes), ReadyWithin: metav1.Duration{Duration: readyWithin}}
 }

@@ -77,6 +77,11 @@ type AdvertisementSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	NodeShapes []brokerv1alpha1.NodeShape `json:"nodeShapes,omitempty"`
 
+	// elastic describes nodes that the cluster can create for a placement that does not fit on its
+	// existing nodes. The agent sets it from its configuration file.
+	// +optional
+	Elastic *brokerv1alpha1.ElasticOffer `json:"elastic,omitempty"`
+
 	// cost is the price of the capacity. The agent sets it from its configuration file. If the file
 	// contains no prices, the operator sets cost here, and the agent leaves it unchanged.
 	// +optional

@@ -169,9 +169,11 @@ const (
 	// correct provider would not send such a message.
 	ReasonHandshakeRefused = "HandshakeRefused"
 	ReasonPeeringSkipped   = "PeeringSkipped"
-	ReasonAwaitingNode     = "AwaitingNode"
-	ReasonNodeReady        = "NodeReady"
-	ReasonNodeNotReady     = "NodeNotReady"
+	// ReasonProvisioning means that the provider creates nodes for the placement.
+	ReasonProvisioning = "Provisioning"
+	ReasonAwaitingNode = "AwaitingNode"
+	ReasonNodeReady    = "NodeReady"
+	ReasonNodeNotReady = "NodeNotReady"
 	// ReasonNetworkConnected means that the gateways of the two clusters are connected.
 	ReasonNetworkConnected = "NetworkConnected"
 	// ReasonNetworkPending means that the connection of the networks is being set up.

@@ -120,6 +120,18 @@ type RecalledPlacement struct {
 	Message string `json:"message,omitempty"`
 }
 
+// NewNodes are nodes that a cluster creates for a placement.
+type NewNodes struct {
+	// group is the name of the group of nodes, from the agent's configuration file.
+	// +required
+	Group string `json:"group"`
+
+	// count is the number of nodes. It is 0 if nodes that are created for other placements suffice.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Count int32 `json:"count,omitempty"`
+}
+
 // ReducedGrant records what was granted before a reduction. It exists while running pods may still
 // use more than the reduced amounts.
 type ReducedGrant struct {
@@ -172,6 +184,11 @@ type ProviderInstructionStatus struct {
 	// +optional
 	// +kubebuilder:default=false
 	Enforced bool `json:"enforced,omitempty"`
+
+	// newNodes are the nodes that this cluster creates before it acknowledges the placement. Their
+	// capacity is kept for the placement.
+	// +optional
+	NewNodes *NewNodes `json:"newNodes,omitempty"`
 
 	// granted are the amounts that this cluster has agreed to keep. The consumer cannot use more.
 	// +optional
@@ -258,6 +275,10 @@ func (p *ProviderInstruction) Kept() corev1.ResourceList {
 	}
 	return p.Spec.Resources
 }
+
+// IsCounted reports whether this cluster keeps capacity for the placement: it has accepted the
+// placement, or creates nodes for it.
+func (p *ProviderInstruction) IsCounted() bool { return p.Status.Enforced || p.Status.NewNodes != nil }
 
 // Ended reports whether the placement has ended. The slice of an ended placement is no longer
 // granted.

@@ -10,13 +10,16 @@ import (
 // InstructionPhase summarizes the progress of an instruction for people. Programs should read
 // conditions.
 //
-// +kubebuilder:validation:Enum=Pending;Peering;AwaitingNode;Active;Releasing;Released;Refused
+// +kubebuilder:validation:Enum=Pending;Provisioning;Peering;AwaitingNode;Active;Releasing;Released;Refused
 type InstructionPhase string
 
 // Phases of ReservationInstructions and ProviderInstructions.
 const (
 	// InstructionPending means that the agent has not started to carry out the instruction.
 	InstructionPending InstructionPhase = "Pending"
+	// InstructionProvisioning means that this cluster, as the provider, creates nodes for the
+	// placement.
+	InstructionProvisioning InstructionPhase = "Provisioning"
 	// InstructionPeering means that the clusters are exchanging identities.
 	InstructionPeering InstructionPhase = "Peering"
 	// InstructionAwaitingNode means that the slice exists and the virtual node is not Ready
@@ -155,6 +158,12 @@ type ReservationInstructionSpec struct {
 	// set only while the broker waits for the network.
 	// +optional
 	ConnectBy *metav1.Time `json:"connectBy,omitempty"`
+
+	// provisionBy is the deadline, by this cluster's clock, for the nodes that the provider creates
+	// for the placement. If they are still missing then, the broker gives the placement up. It is set
+	// only while the provider creates nodes.
+	// +optional
+	ProvisionBy *metav1.Time `json:"provisionBy,omitempty"`
 
 	// expiresAt is when the reservation ends, by this cluster's clock. It is empty if the
 	// reservation has no duration and the agent renews it.

@@ -163,6 +163,12 @@ type ClusterAdvertisementSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	NodeShapes []NodeShape `json:"nodeShapes,omitempty"`
 
+	// elastic describes nodes that the cluster can create for a placement that does not fit on its
+	// existing nodes. Only an agent can create nodes, so it has no effect in an object that a
+	// person writes.
+	// +optional
+	Elastic *ElasticOffer `json:"elastic,omitempty"`
+
 	// cost is the price of the capacity. If other candidates for a request have prices, a cluster
 	// without prices gets the score 0 for cost.
 	// +optional

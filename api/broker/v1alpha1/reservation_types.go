@@ -95,6 +95,7 @@ const (
 	ReasonMoved            = "PlacementMoved"
 	ReasonAcknowledged     = "Acknowledged"
 	ReasonAwaitingProvider = "AwaitingProvider"
+	ReasonProvisioning     = "Provisioning"
 	ReasonNoAgent          = "NoAgent"
 	ReasonUnknownRequester = "UnknownRequester"
 	ReasonConnected        = "Connected"
@@ -235,13 +236,15 @@ type ReservationSpec struct {
 
 // PlacementState is the state of one placement.
 //
-// +kubebuilder:validation:Enum=Assigned;Acknowledged;Connecting;Ready;Withdrawing;Gone
+// +kubebuilder:validation:Enum=Assigned;Provisioning;Acknowledged;Connecting;Ready;Withdrawing;Gone
 type PlacementState string
 
 // States of a placement.
 const (
 	// PlacementAssigned means that capacity is held and the provider has not answered yet.
 	PlacementAssigned PlacementState = "Assigned"
+	// PlacementProvisioning means that the provider creates nodes for the placement.
+	PlacementProvisioning PlacementState = "Provisioning"
 	// PlacementAcknowledged means that the provider has accepted.
 	PlacementAcknowledged PlacementState = "Acknowledged"
 	// PlacementConnecting means that the virtual node waits only for the network between the two

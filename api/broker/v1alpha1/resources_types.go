@@ -1,6 +1,9 @@
 package v1alpha1
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // ResourceMetrics are the amounts of a cluster's resources: how much there is, and how much of it
 // is in use, reserved or free. Keys are Kubernetes resource names (cpu, memory, pods,
@@ -121,6 +124,24 @@ type Topology struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^\x00-\x1f\x7f-\x9f]*$')`,message="zone must not contain control characters"
 	Zone string `json:"zone,omitempty"`
+}
+
+// ElasticOffer describes nodes that a cluster can create.
+type ElasticOffer struct {
+	// resources is how much the cluster lends of these nodes in total.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+
+	// nodes describes the nodes that can still be created. A node that exists is no longer one of
+	// them. free is what pods can request on a new node.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Nodes []NodeShape `json:"nodes,omitempty"`
+
+	// readyWithin is how long after a grant the new nodes are Ready at the latest.
+	// +required
+	ReadyWithin metav1.Duration `json:"readyWithin"`
 }
 
 // NodeShape describes a group of nodes with the same free amounts, published labels and taints. It

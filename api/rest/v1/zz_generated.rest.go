@@ -120,6 +120,7 @@ const (
 	PlacementStateAssigned     PlacementState = "Assigned"
 	PlacementStateConnecting   PlacementState = "Connecting"
 	PlacementStateGone         PlacementState = "Gone"
+	PlacementStateProvisioning PlacementState = "Provisioning"
 	PlacementStateReady        PlacementState = "Ready"
 	PlacementStateWithdrawing  PlacementState = "Withdrawing"
 )
@@ -134,6 +135,8 @@ func (e PlacementState) Valid() bool {
 	case PlacementStateConnecting:
 		return true
 	case PlacementStateGone:
+		return true
+	case PlacementStateProvisioning:
 		return true
 	case PlacementStateReady:
 		return true
@@ -309,6 +312,7 @@ const (
 	StatusReportStateConnecting   StatusReportState = "Connecting"
 	StatusReportStateGone         StatusReportState = "Gone"
 	StatusReportStateNotReady     StatusReportState = "NotReady"
+	StatusReportStateProvisioning StatusReportState = "Provisioning"
 	StatusReportStateReady        StatusReportState = "Ready"
 	StatusReportStateRefused      StatusReportState = "Refused"
 	StatusReportStateVacant       StatusReportState = "Vacant"
@@ -324,6 +328,8 @@ func (e StatusReportState) Valid() bool {
 	case StatusReportStateGone:
 		return true
 	case StatusReportStateNotReady:
+		return true
+	case StatusReportStateProvisioning:
 		return true
 	case StatusReportStateReady:
 		return true
@@ -382,7 +388,11 @@ type Advertisement struct {
 	ClusterID   ClusterID `json:"clusterID"`
 	ClusterName string    `json:"clusterName,omitempty,omitzero"`
 	Cost        Cost      `json:"cost,omitempty,omitzero"`
-	EndpointURL string    `json:"endpointURL,omitempty,omitzero"`
+
+	// Elastic Nodes that the cluster can create for a placement that does not fit on its existing
+	// nodes. Nodes that exist are not among them. Absent if the cluster creates none.
+	Elastic     *Elastic `json:"elastic,omitempty"`
+	EndpointURL string   `json:"endpointURL,omitempty,omitzero"`
 
 	// Epoch The number that the broker gave the sending agent. 0 asks for a number, which the
 	// receipt contains. Agents of one cluster that follow each other thus need no
@@ -572,6 +582,19 @@ type DataVolume struct {
 // EarlierCost defines model for EarlierCost.
 type EarlierCost = brokerv1alpha1.EarlierCost
 
+// Elastic Nodes that the cluster can create for a placement that does not fit on its existing
+// nodes. Nodes that exist are not among them. Absent if the cluster creates none.
+type Elastic struct {
+	// Amounts How much the cluster lends of these nodes in total.
+	Amounts Amounts `json:"amounts"`
+
+	// Nodes The nodes that can still be created; free is what pods can request there.
+	Nodes []NodeShape `json:"nodes,omitempty,omitzero"`
+
+	// ReadyWithinSeconds How long after a grant the new nodes are Ready at the latest.
+	ReadyWithinSeconds float64 `json:"readyWithinSeconds"`
+}
+
 // EnrolmentPending defines model for EnrolmentPending.
 type EnrolmentPending struct {
 	ClusterID string `json:"clusterID"`
@@ -698,6 +721,10 @@ type Instruction struct {
 	// ProviderSilentSeconds Seconds since the provider's agent was last in contact. Sent to the consumer
 	// while the provider is silent.
 	ProviderSilentSeconds *float64 `json:"providerSilentSeconds,omitempty"`
+
+	// ProvisionSeconds Seconds until the broker gives the placement up. Sent to the consumer while the
+	// provider creates nodes for the placement.
+	ProvisionSeconds *float64 `json:"provisionSeconds,omitempty"`
 
 	// Reason Why the broker gave the placement up before the reservation ended, for example
 	// ProviderLost. Sent to the consumer.
@@ -1251,7 +1278,9 @@ type StatusReport struct {
 	Role      StatusReportRole `json:"role"`
 
 	// State A provider reports Acknowledged or Refused, and Gone once nothing of the
-	// placement is left. A consumer reports Ready or NotReady for the virtual node,
+	// placement is left. Before it acknowledges, it reports Provisioning when it creates
+	// nodes for the placement; it may then take as long as its offer said. A consumer
+	// reports Ready or NotReady for the virtual node,
 	// and Gone once everything is taken down. It reports Connecting while only the
 	// network between the clusters is missing; the broker may then wait longer for the
 	// node. While the node was
@@ -1270,7 +1299,9 @@ type StatusReport struct {
 type StatusReportRole string
 
 // StatusReportState A provider reports Acknowledged or Refused, and Gone once nothing of the
-// placement is left. A consumer reports Ready or NotReady for the virtual node,
+// placement is left. Before it acknowledges, it reports Provisioning when it creates
+// nodes for the placement; it may then take as long as its offer said. A consumer
+// reports Ready or NotReady for the virtual node,
 // and Gone once everything is taken down. It reports Connecting while only the
 // network between the clusters is missing; the broker may then wait longer for the
 // node. While the node was

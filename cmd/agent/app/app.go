@@ -150,7 +150,7 @@ func run(ctx context.Context, o *options) error {
 	a := &agent{options: o, log: log}
 	a.settings = &advertisement.FileSettings{}
 	if o.configFile != "" {
-		if a.settings.File, err = configuration.Open(o.configFile, clock.RealClock{}, log.WithName("configuration")); err != nil {
+		if a.settings.File, err = configuration.Open(o.configFile, o.checkElastic, clock.RealClock{}, log.WithName("configuration")); err != nil {
 			return err
 		}
 	}
@@ -287,7 +287,7 @@ func (a *agent) addCapacity(config *rest.Config) error {
 	if file := a.settings.File; file != nil {
 		pricer := pricing.New(a.watcher, clock.RealClock{}, a.log.WithName("pricing"))
 		file.Follow(func(c *configuration.Configuration) {
-			a.watcher.Lend(c.Nodes, a.offeredTaints(c.Taints), slices.Sorted(maps.Values(c.PriceLabels))...)
+			a.watcher.Lend(c.Nodes, a.offeredTaints(c.Taints), c.Offer.GroupLabels(), slices.Sorted(maps.Values(c.PriceLabels))...)
 			pricer.Follow(c)
 		})
 		a.settings.Pricer = pricer

@@ -6,6 +6,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 )
 
 // placeholderSettings returns the settings for placeholder pods, or nil if the agent has no
@@ -18,6 +19,7 @@ func (a *agent) placeholderSettings() *providerinstruction.Placeholders {
 	return &providerinstruction.Placeholders{
 		Namespace: a.podNamespace, Image: a.placeholderImage, PriorityClass: a.placeholderClass,
 		Pods: a.offloaded.Cache, Room: a.watcher.Room, Confine: a.confinePlaceholder,
+		Groups: func() []offering.NodeGroup { return a.settings.OfferRules().Groups },
 	}
 }
 

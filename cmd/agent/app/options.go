@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
@@ -393,6 +394,14 @@ func (o *options) checkHold() error {
 		return errors.New("--placeholder-priority-class is missing: give a PriorityClass of the value of ordinary pods, with preemptionPolicy Never")
 	case o.placeholderImage == "":
 		return errors.New("--placeholder-image is missing: give an image that does nothing, for example registry.k8s.io/pause:3.10.1")
+	}
+	return nil
+}
+
+// checkElastic refuses groups of nodes if no placeholder pods make the autoscaler create them.
+func (o *options) checkElastic(c *configuration.Configuration) error {
+	if len(c.Offer.Groups) > 0 && (o.hold != string(agentv1alpha1.HoldPlaceholder) || o.peeringMode == peeringNone) {
+		return errors.New("offer.elastic: new nodes need placeholder pods: set --hold=Placeholder (hold.mode in the chart) and let the agent peer, or remove offer.elastic")
 	}
 	return nil
 }

@@ -13,13 +13,18 @@ import (
 
 // missingAmounts returns how much of the reserved but unused capacity is not available now, because
 // this cluster's own pods request it or because nodes are gone. Of an over-subscribed resource,
-// only the demand above allocatable × ratio is missing.
+// only the demand above allocatable × ratio is missing. Capacity of nodes that are being created is not
+// missing.
 func (o *offer) missingAmounts() quantity.Amounts {
-	unused := quantity.Amounts{}
+	unused, coming := quantity.Amounts{}, quantity.Amounts{}
 	for _, u := range o.usage {
+		if u.awaitsNodes {
+			coming = coming.Add(u.amounts)
+			continue
+		}
 		unused = unused.Add(u.amounts.Sub(u.used).Max(nil))
 	}
-	short := o.own.Add(o.reserved).Sub(o.stretched)
+	short := o.own.Add(o.reserved).Sub(coming).Sub(o.stretched)
 	out := quantity.Amounts{}
 	for name, amount := range short {
 		if amount = min(amount, unused[name]); amount > 0 {

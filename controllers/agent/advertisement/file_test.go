@@ -26,7 +26,7 @@ func settingsOf(t *testing.T, text string) *FileSettings {
 	}
 	path := filepath.Join(t.TempDir(), "agent.yaml")
 	runtest.Check(t, os.WriteFile(path, []byte(text), 0o600))
-	file, err := configuration.Open(path, clocktesting.NewFakeClock(metav1.Now().Time), logr.Discard())
+	file, err := configuration.Open(path, nil, clocktesting.NewFakeClock(metav1.Now().Time), logr.Discard())
 	runtest.Check(t, err)
 	return &FileSettings{File: file}
 }

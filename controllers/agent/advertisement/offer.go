@@ -45,6 +45,8 @@ type hold struct {
 	// recalled is the operator's recall of the placement and its deadline; nil if it is not
 	// recalled.
 	recalled *agentv1alpha1.RecalledPlacement
+	// awaitsNodes is true if the capacity does not exist yet.
+	awaitsNodes bool
 }
 
 func (h hold) placementName() string { return brokerv1alpha1.PlacementName(h.reservation, h.placement) }
@@ -66,6 +68,8 @@ type offer struct {
 	shapes         []quantity.NodeShape
 	roomiest       quantity.Amounts
 	usage          []usage
+	// elastic are the nodes that this cluster can still create; nil if it creates none.
+	elastic *brokerv1alpha1.ElasticOffer
 	// pending is the sum of the requests of the cluster's own unschedulable pods. pendingSince is
 	// when the pod that has waited longest began to wait; zero if there is none.
 	pending      quantity.Amounts
@@ -102,7 +106,7 @@ func newOffer(id identity, rules *offering.Rules, cost *brokerv1alpha1.Cost, s *
 		}
 	}
 	return offer{
-		identity: id, cost: cost,
+		elastic: elasticOffer(rules, s, own), identity: id, cost: cost,
 		capacity: s.Capacity, allocatable: s.Allocatable, own: own, stretched: s.Allocatable.Stretched(rules.Ratios),
 		advertised: advertised, reserved: reserved, available: available,
 		nodes: s.Nodes, shapes: s.NodeShapes, roomiest: largestFree(s.NodeShapes), usage: uses, pending: firstPending(s.Pending, s.Capacity), pendingSince: s.PendingSince,
@@ -111,10 +115,6 @@ func newOffer(id identity, rules *offering.Rules, cost *brokerv1alpha1.Cost, s *
 
 // advertisementSpec returns the offer as the spec of an Advertisement object.
 func (o *offer) advertisementSpec() agentv1alpha1.AdvertisementSpec {
-	shapes := make([]brokerv1alpha1.NodeShape, len(o.shapes))
-	for i, s := range o.shapes {
-		shapes[i] = brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: s.Free.ToResourceList(), NodeLabels: wire.ToLabels(s.Labels), Taints: s.Taints}
-	}
 	spec := agentv1alpha1.AdvertisementSpec{
 		ClusterID:   o.ClusterID,
 		ClusterName: o.ClusterName,
@@ -130,7 +130,8 @@ func (o *offer) advertisementSpec() agentv1alpha1.AdvertisementSpec {
 		Withheld:         o.advertised.Withheld.ToResourceList(),
 		Pending:          o.pending.ToResourceList(),
 		OverSubscription: wire.ToOverSubscription(o.advertised.Ratios),
-		NodeShapes:       shapes,
+		NodeShapes:       wire.ToNodeShapes(o.shapes),
+		Elastic:          o.elastic,
 		Cost:             o.cost,
 		Labels:           o.Labels,
 		Claims:           o.Claims,
@@ -178,7 +179,7 @@ func (o *offer) differsMaterially(before *offer) bool {
 	switch {
 	case before == nil:
 		return true
-	case o.nodes != before.nodes:
+	case o.nodes != before.nodes, !equality.Semantic.DeepEqual(o.elastic, before.elastic):
 		return true
 	case !equality.Semantic.DeepEqual(o.identity, before.identity), !equality.Semantic.DeepEqual(o.cost, before.cost):
 		return true

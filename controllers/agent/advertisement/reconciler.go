@@ -135,7 +135,7 @@ func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (
 }
 
 // listHolds lists the reserved capacity of all placements whose ProviderInstruction has
-// status.enforced.
+// status.enforced, or that awaits new nodes.
 func (r *Reconciler) listHolds(ctx context.Context) ([]hold, error) {
 	var list agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
@@ -144,14 +144,14 @@ func (r *Reconciler) listHolds(ctx context.Context) ([]hold, error) {
 	var out []hold
 	for i := range list.Items {
 		p := &list.Items[i]
-		if !p.Status.Enforced {
+		if !p.IsCounted() {
 			continue
 		}
 		amounts, err := quantity.FromResourceList(p.Kept())
 		if err != nil {
 			return nil, fmt.Errorf("provider instruction %q: %w", p.Name, err)
 		}
-		out = append(out, hold{reservation: p.Spec.ReservationName, placement: p.Spec.Placement, amounts: amounts, recalled: p.Status.Recalled})
+		out = append(out, hold{reservation: p.Spec.ReservationName, placement: p.Spec.Placement, amounts: amounts, recalled: p.Status.Recalled, awaitsNodes: p.Status.NewNodes != nil})
 	}
 	return out, nil
 }

@@ -64,7 +64,7 @@ func holdAspect(h placeholder.Held) placement.Aspect {
 // otherwise.
 func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 	aspect, known := r.holds.aspectOf(inst.Name)
-	if !known || !needsPlaceholders(inst) {
+	if !known || !needsPlaceholders(inst) || inst.Status.NewNodes != nil {
 		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionHeld)
 		return
 	}
@@ -73,7 +73,7 @@ func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 
 // needsPlaceholders reports whether placeholder pods must keep the capacity of an instruction.
 func needsPlaceholders(inst *agentv1alpha1.ProviderInstruction) bool {
-	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.Status.Enforced && !inst.Ended()
+	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.IsCounted() && !inst.Ended()
 }
 
 // enqueueAll enqueues the instructions with the given names.

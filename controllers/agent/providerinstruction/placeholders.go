@@ -15,6 +15,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placeholder"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -33,6 +34,8 @@ type Placeholders struct {
 	// Room returns, by node, how much pods can still request on the given nodes. Placeholders count
 	// as if they requested nothing.
 	Room func(nodes []string) map[string]quantity.Amounts
+	// Groups returns the groups of nodes that this cluster creates on demand.
+	Groups func() []offering.NodeGroup
 	// Confine restricts a pod to the nodes on which pods of the given placement may run.
 	Confine func(*corev1.PodSpec, *agentv1alpha1.ProviderInstructionSpec)
 }
@@ -57,7 +60,7 @@ func (r *Reconciler) setupPlaceholders(mgr manager.Manager) error {
 // applyPlan carries out one plan for all placements. The changes to pods cause events, which
 // trigger the next pass.
 func (r *placeholderKeeper) applyPlan(ctx context.Context) error {
-	view, placements, err := r.observeCluster(ctx)
+	view, instructions, err := r.observeCluster(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,13 +70,14 @@ func (r *placeholderKeeper) applyPlan(ctx context.Context) error {
 		aspects[name] = holdAspect(plan.Held[name])
 	}
 	r.enqueueAll(r.holds.replaceAll(aspects))
-	return r.carryOutPlan(ctx, plan, placements)
+	return r.carryOutPlan(ctx, plan, instructions)
 }
 
-// observeCluster returns the input of the plan and, by name, the placements whose capacity
+// observeCluster returns the input of the plan and, by name, the instructions whose capacity
 // placeholders must keep.
-func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.View, map[string]*agentv1alpha1.ProviderInstructionSpec, error) {
-	view, placements := placeholder.View{Reserved: map[string]quantity.Amounts{}}, map[string]*agentv1alpha1.ProviderInstructionSpec{}
+func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.View, map[string]*agentv1alpha1.ProviderInstruction, error) {
+	view := placeholder.View{Reserved: map[string]quantity.Amounts{}, Parts: map[string][]quantity.Amounts{}}
+	placements := map[string]*agentv1alpha1.ProviderInstruction{}
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &instructions, client.InNamespace(r.Reconciler.opts.Namespace)); err != nil {
 		return view, nil, err
@@ -83,11 +87,16 @@ func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.Vie
 		if !needsPlaceholders(inst) {
 			continue
 		}
+		placements[inst.Name] = inst
+		if inst.Status.NewNodes != nil {
+			r.opts.reserveNewNodes(&view, inst)
+			continue
+		}
 		amounts, err := quantity.FromResourceList(inst.Kept())
 		if err != nil {
 			return view, nil, fmt.Errorf("placement %q: %w", inst.Name, err)
 		}
-		view.Reserved[inst.Name], placements[inst.Name] = amounts, &inst.Spec
+		view.Reserved[inst.Name] = amounts
 	}
 	var pods corev1.PodList
 	if err := r.pods.List(ctx, &pods); err != nil {
@@ -133,7 +142,7 @@ func userOf(pod *corev1.Pod, use capacity.Use) placeholder.Pod {
 // carryOutPlan creates placeholders, nominates pods for nodes, and deletes placeholders, in this
 // order. A pod is nominated before a placeholder is deleted to make room for it, so that no other
 // pod takes the room.
-func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan, placements map[string]*agentv1alpha1.ProviderInstructionSpec) error {
+func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan, placements map[string]*agentv1alpha1.ProviderInstruction) error {
 	for _, h := range plan.Create {
 		if err := r.client.Create(ctx, r.opts.podFor(h, placements[h.Placement])); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("making placeholder %q: %w", h.Name, err)
@@ -161,7 +170,7 @@ func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.P
 // podFor returns the pod for a placeholder. It may run on the same nodes as the pods of the
 // placement. Its container does nothing, meets the restricted Pod Security Standard, and terminates
 // at once when the pod is deleted.
-func (p *Placeholders) podFor(h placeholder.Placeholder, placement *agentv1alpha1.ProviderInstructionSpec) *corev1.Pod {
+func (p *Placeholders) podFor(h placeholder.Placeholder, inst *agentv1alpha1.ProviderInstruction) *corev1.Pod {
 	requests, limits := h.Amounts.ToResourceList(), corev1.ResourceList{}
 	for name, amount := range requests {
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {
@@ -191,6 +200,10 @@ func (p *Placeholders) podFor(h placeholder.Placeholder, placement *agentv1alpha
 			}},
 		},
 	}
-	p.Confine(&pod.Spec, placement)
+	if n := inst.Status.NewNodes; n != nil {
+		p.confineToGroup(&pod.Spec, n.Group)
+	} else {
+		p.Confine(&pod.Spec, &inst.Spec)
+	}
 	return pod
 }

@@ -74,6 +74,9 @@ func (r *Reconciler) decideAdmission(ctx context.Context, inst *agentv1alpha1.Pr
 	if inst.Ended() || inst.IsDecided() {
 		return nil
 	}
+	if awaited, err := r.awaitsNewNodes(ctx, inst); awaited || err != nil {
+		return err
+	}
 	decision, err := r.opts.Admit(ctx, inst)
 	if err != nil {
 		return err
@@ -94,6 +97,9 @@ func isRefused(inst *agentv1alpha1.ProviderInstruction) bool {
 func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
 	if isRefused(inst) && !inst.Ended() {
 		return plan.ProviderState{Phase: agentv1alpha1.InstructionRefused}, nil
+	}
+	if inst.Status.NewNodes != nil && !inst.Ended() {
+		return describeNewNodes(inst), nil
 	}
 	if r.opts.Peering != nil {
 		return r.opts.Peering.Provide(ctx, inst)
@@ -121,6 +127,8 @@ func (r *Reconciler) reportOutcome(ctx context.Context, inst *agentv1alpha1.Prov
 	case isRefused(inst):
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 		r.sendReport(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: c.Reason, Message: c.Message})
+	case inst.Status.NewNodes != nil:
+		r.sendReport(inst, v1.StatusReportStateProvisioning, state.Granted)
 	case inst.Spec.Change != 0:
 		r.reportChange(inst, state)
 	default:

@@ -108,6 +108,10 @@ func TestAdmissionIsWrittenAndReported(t *testing.T) {
 			admission: admission.Decision{Reason: agentv1alpha1.ReasonInsufficient, Message: "2 of 4 cores are free"},
 			phase:     agentv1alpha1.InstructionRefused, report: v1.StatusReportStateRefused, reason: agentv1alpha1.ReasonInsufficient,
 		},
+		"nodes must be created": {
+			admission: admission.Decision{NewNodes: &agentv1alpha1.NewNodes{Group: "gpu", Count: 2}}, phase: agentv1alpha1.InstructionProvisioning,
+			report: v1.StatusReportStateProvisioning,
+		},
 		"refused without a reason": {
 			phase: agentv1alpha1.InstructionRefused, report: v1.StatusReportStateRefused, reason: agentv1alpha1.ReasonRefused,
 		},
@@ -122,7 +126,7 @@ func TestAdmissionIsWrittenAndReported(t *testing.T) {
 					report, inst.Status.Enforced, inst.Status.Phase, test.report, test.enforced, test.phase)
 			}
 			c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
-			if c == nil || c.Reason != test.reason {
+			if test.reason != "" && (c == nil || c.Reason != test.reason) || test.reason == "" && inst.IsDecided() {
 				t.Errorf("condition: got %+v, want reason %q", c, test.reason)
 			}
 		})

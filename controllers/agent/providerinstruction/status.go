@@ -44,6 +44,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.Provid
 // placement from then on.
 func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a admission.Decision, now metav1.Time) {
 	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
+	if a.NewNodes != nil {
+		addNewNodes(inst, a.NewNodes)
+		return
+	}
+	inst.Status.NewNodes = nil
 	inst.Status.Granted, inst.Status.Change = inst.Spec.Resources.DeepCopy(), inst.Spec.Change
 	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonAcknowledged,
 		Message: fmt.Sprintf("capacity is reserved for %q", inst.Spec.RequesterClusterID)}
@@ -74,7 +79,7 @@ func describeStatus(inst *agentv1alpha1.ProviderInstruction, state plan.Provider
 		inst.Status.ReleasingSince = &now
 	}
 	if state.Gone {
-		inst.Status.Enforced = false
+		inst.Status.Enforced, inst.Status.NewNodes = false, nil
 	}
 	setCondition(inst, agentv1alpha1.ConditionGranted, state.Granted, now)
 	ready := placement.Aspect{True: inst.Status.Enforced && !inst.Ended(), Reason: state.Granted.Reason, Message: state.Granted.Message}

@@ -21,6 +21,8 @@ func stepOf(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) s
 		return ""
 	case inst.Ended():
 		return "clean up"
+	case inst.Status.NewNodes != nil:
+		return "create nodes"
 	case !inst.IsDecided():
 		return "decide"
 	case isRefused(inst) || state.Granted.True:

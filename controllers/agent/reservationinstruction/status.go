@@ -61,6 +61,10 @@ func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.Consu
 	if state.Connecting && !status.Delivered {
 		state.NodeReady = describeConnecting(inst, state.Network)
 	}
+	if by := inst.Spec.ProvisionBy; by != nil && !status.Delivered {
+		state.NodeReady = placement.Waiting(agentv1alpha1.ReasonProvisioning, "%q creates nodes for this reservation, which must be Ready by %s", inst.Spec.TargetClusterID, formatInstant(*by))
+		state.Peered = state.NodeReady
+	}
 	set(agentv1alpha1.ConditionPeered, state.Peered)
 	set(agentv1alpha1.ConditionNodeReady, state.NodeReady)
 	set(agentv1alpha1.ConditionOffloading, state.Offloading)

@@ -62,8 +62,9 @@ func agentSpec(v *broker.ClusterView, written *brokerv1alpha1.ClusterAdvertiseme
 	if v.Region != "" || v.Zone != "" {
 		spec.Topology = &brokerv1alpha1.Topology{Region: v.Region, Zone: v.Zone}
 	}
-	for _, s := range v.Shapes {
-		spec.NodeShapes = append(spec.NodeShapes, brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: toResourceList(s.Free), NodeLabels: wire.ToLabels(s.Labels), Taints: s.Taints})
+	spec.NodeShapes = wire.ToNodeShapes(v.Shapes)
+	if e := v.Elastic; e != nil {
+		spec.Elastic = wire.ToElasticOffer(e.Amounts, e.Nodes, e.ReadyWithin)
 	}
 	return spec
 }

@@ -293,6 +293,8 @@ func acknowledgementOf(v *views.Reservation) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, string(v.Phase), "no provider is assigned"
 	case !v.ProviderHasAgent:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, brokerv1alpha1.ReasonNoAgent, p.Provider+" has no agent to acknowledge"
+	case v.ProvisioningOf(p) != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonProvisioning, v.Message
 	case p.AcknowledgedAt.IsZero():
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonAwaitingProvider, "waiting for the agent of "+p.Provider
 	default:

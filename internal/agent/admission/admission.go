@@ -3,6 +3,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,6 +35,9 @@ type freeCapacity interface {
 type Decision struct {
 	// Admitted is true if this cluster accepts the placement.
 	Admitted bool
+	// NewNodes are nodes that must be created before the placement fits; nil if it is admitted or
+	// refused.
+	NewNodes *agentv1alpha1.NewNodes
 	// Reason is a reason that the API defines, such as InsufficientCapacity. Message explains the
 	// decision to users.
 	Reason, Message string
@@ -42,7 +46,9 @@ type Decision struct {
 // Admitter decides about placements. Four conditions must hold: the cluster takes new placements at
 // all; the operator's LendingPolicy allows the consumer; the amounts fit into the free capacity that
 // is lent, minus what is kept for other placements; and the pods that the placement names are certain
-// to fit on nodes, as are those that other placements named and may still create.
+// to fit on nodes, as are those that other placements named and may still create. If only room is
+// missing, and nodes of one group that the cluster creates on demand would give it, these are created
+// first.
 type Admitter struct {
 	client    client.Reader
 	capacity  freeCapacity
@@ -51,14 +57,14 @@ type Admitter struct {
 	rules func() offering.Rules
 	// unready returns why the cluster takes no new placements at all; "" if it takes them.
 	unready func(context.Context) (string, error)
-	// admitted maps the names of instructions to the amounts that this process admitted for them. It
-	// is needed as long as the cache does not show these placements as enforced.
-	admitted map[string]quantity.Amounts
+	// admitted maps the names of instructions to what this process keeps for them. It is needed as long as
+	// the cache does not show these placements as counted.
+	admitted map[string]kept
 }
 
 // New returns an Admitter for the ProviderInstructions of a namespace.
 func New(c client.Reader, free freeCapacity, namespace string, rules func() offering.Rules, unready func(context.Context) (string, error)) *Admitter {
-	return &Admitter{client: c, capacity: free, namespace: namespace, rules: rules, unready: unready, admitted: map[string]quantity.Amounts{}}
+	return &Admitter{client: c, capacity: free, namespace: namespace, rules: rules, unready: unready, admitted: map[string]kept{}}
 }
 
 // Admit decides about a placement, or about its changed amounts. Only one goroutine at a time may
@@ -80,19 +86,15 @@ func (a *Admitter) Admit(ctx context.Context, inst *agentv1alpha1.ProviderInstru
 	if err != nil {
 		return Decision{}, err
 	}
-	if why := a.sumsShort(wanted, others); why != "" {
-		return Decision{Reason: agentv1alpha1.ReasonInsufficient, Message: why}, nil
+	room := a.measureRoom(others)
+	decision := room.decide(inst, wanted)
+	if decision.Reason == agentv1alpha1.ReasonInsufficient || decision.Reason == agentv1alpha1.ReasonPodsDoNotFit {
+		decision = room.decideNewNodes(inst, wanted, decision)
 	}
-	switch why, err := a.nodesShort(inst, wanted, others); {
-	case err != nil:
-		return Decision{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
-	case why != "":
-		return Decision{Reason: agentv1alpha1.ReasonPodsDoNotFit, Message: why}, nil
+	if decision.Admitted || decision.NewNodes != nil {
+		a.admitted[inst.Name] = kept{inst, wanted, decision.NewNodes}
 	}
-	a.admitted[inst.Name] = wanted
-	return Decision{
-		Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and reserved",
-	}, nil
+	return decision, nil
 }
 
 // refusalOf returns a refusal if the operator's LendingPolicy does not allow the placement, if Liqo
@@ -116,17 +118,45 @@ func (a *Admitter) refusalOf(ctx context.Context, inst *agentv1alpha1.ProviderIn
 	return Decision{Reason: string(why), Message: why.Message(inst.Spec.RequesterClusterID)}, nil
 }
 
+// room is the capacity of this cluster and what is kept of it for other placements than the one to
+// decide about. created are nodes that count although they do not exist yet.
+type room struct {
+	snapshot capacity.Snapshot
+	layout   capacity.Layout
+	rules    offering.Rules
+	others   map[string]kept
+	created  []quantity.NodeShape
+}
+
+// measureRoom returns the room on the nodes that exist now.
+func (a *Admitter) measureRoom(others map[string]kept) *room {
+	return &room{snapshot: a.capacity.Snapshot(), layout: a.capacity.Layout(), rules: a.rules(), others: others}
+}
+
+// decide returns whether a placement fits, or else why it does not.
+func (m *room) decide(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts) Decision {
+	if why := m.sumsShort(wanted); why != "" {
+		return Decision{Reason: agentv1alpha1.ReasonInsufficient, Message: why}
+	}
+	switch why, err := m.nodesShort(inst, wanted); {
+	case err != nil:
+		return Decision{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}
+	case why != "":
+		return Decision{Reason: agentv1alpha1.ReasonPodsDoNotFit, Message: why}
+	}
+	return Decision{Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and reserved"}
+}
+
 // sumsShort explains why the wanted amounts do not fit into the free capacity that is lent. It
 // returns "" if they fit.
-func (a *Admitter) sumsShort(wanted quantity.Amounts, others map[string]kept) string {
-	holds := make(map[string]quantity.Amounts, len(others))
-	for name, k := range others {
+func (m *room) sumsShort(wanted quantity.Amounts) string {
+	holds := make(map[string]quantity.Amounts, len(m.others))
+	for name, k := range m.others {
 		holds[name] = k.amounts
 	}
-	snapshot := a.capacity.Snapshot()
-	held, stray := snapshot.Held(holds)
-	rules := a.rules()
-	free := rules.Lendable(snapshot.Allocatable, snapshot.Allocated.Add(stray)).Sub(held)
+	held, stray := m.snapshot.Held(holds)
+	own := m.snapshot.Allocated.Add(stray)
+	free := m.rules.Lendable(m.snapshot.Allocatable, own).Add(m.rules.Extension(m.snapshot.Allocatable, own, m.created)).Sub(held)
 	short, fits := quantity.Fits(wanted, free)
 	if fits {
 		return ""
@@ -137,24 +167,23 @@ func (a *Admitter) sumsShort(wanted quantity.Amounts, others map[string]kept) st
 
 // nodesShort explains why the pods of a placement do not fit on the nodes. It returns "" if they
 // fit. It ignores over-subscription, because a pod needs real room on its node.
-func (a *Admitter) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, others map[string]kept) (string, error) {
-	layout := a.capacity.Layout()
-	promise, err := promiseOf(inst, wanted, layout.Running[inst.Name])
+func (m *room) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts) (string, error) {
+	promise, err := promiseOf(inst, wanted, m.layout.Running[inst.Name])
 	if err != nil {
 		return "", err
 	}
-	nodes := make([]fitting.Node, len(layout.Nodes))
-	for i, s := range layout.Nodes {
-		nodes[i] = fitting.Node{Count: s.Count, Free: s.Free, Labels: s.Labels, Taints: s.Taints}
+	var nodes []fitting.Node
+	for _, s := range slices.Concat(m.layout.Nodes, m.created) {
+		nodes = append(nodes, fitting.Node{Count: s.Count, Free: s.Free, Labels: s.Labels, Taints: s.Taints})
 	}
 	var promises []fitting.Promise
-	for _, name := range slices.Sorted(maps.Keys(others)) {
-		k := others[name]
+	for _, name := range slices.Sorted(maps.Keys(m.others)) {
+		k := m.others[name]
 		if k.inst.Ended() {
 			continue // an ended placement gets no more pods
 		}
 		// An instruction that causes an error is invalid and was never accepted.
-		if other, err := promiseOf(k.inst, k.amounts, layout.Running[name]); err == nil {
+		if other, err := promiseOf(k.inst, k.amounts, m.layout.Running[name]); err == nil {
 			promises = append(promises, other)
 		}
 	}
@@ -188,10 +217,12 @@ func promiseOf(inst *agentv1alpha1.ProviderInstruction, amounts quantity.Amounts
 	return out, nil
 }
 
-// kept is a placement and the amounts that are kept for it.
+// kept is a placement, the amounts that are kept for it, and the nodes that are created for it, nil for
+// none.
 type kept struct {
-	inst    *agentv1alpha1.ProviderInstruction
-	amounts quantity.Amounts
+	inst     *agentv1alpha1.ProviderInstruction
+	amounts  quantity.Amounts
+	newNodes *agentv1alpha1.NewNodes
 }
 
 // keptForOthers returns the amounts kept for each placement that this cluster has admitted and not
@@ -210,12 +241,12 @@ func (a *Admitter) keptForOthers(ctx context.Context, but string) (map[string]ke
 			continue
 		}
 		admitted, ours := a.admitted[p.Name]
-		if _, shown := quantity.Fits(admitted, amounts); ours && p.Status.Enforced && shown {
+		if _, shown := quantity.Fits(admitted.amounts, amounts); ours && shown && (p.Status.Enforced || p.Status.NewNodes != nil && admitted.newNodes != nil) {
 			// The cache shows the placement now, and will also show later changes of its amounts.
 			delete(a.admitted, p.Name)
 		}
-		if ours || p.Status.Enforced {
-			holds[p.Name] = kept{p, amounts.Max(admitted)}
+		if ours || p.IsCounted() {
+			holds[p.Name] = kept{p, amounts.Max(admitted.amounts), cmp.Or(p.Status.NewNodes, admitted.newNodes)}
 		}
 	}
 	for name := range a.admitted {

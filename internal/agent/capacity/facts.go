@@ -64,10 +64,12 @@ type nodeFacts struct {
 	// kept holds those labels of the node whose keys were passed to Lend; nil if it has none of
 	// them.
 	kept map[string]string
+	// group is 1 + the index of the node's group among those passed to Lend, 0 if it is in none.
+	group int
 }
 
 func (f nodeFacts) equal(g nodeFacts) bool {
-	return f.ours == g.ours && f.counts == g.counts && f.barred == g.barred && f.repels == g.repels && f.controlPlane == g.controlPlane && maps.Equal(f.labels, g.labels) && maps.Equal(f.kept, g.kept) && slices.Equal(f.taints, g.taints) &&
+	return f.ours == g.ours && f.counts == g.counts && f.barred == g.barred && f.repels == g.repels && f.controlPlane == g.controlPlane && f.group == g.group && maps.Equal(f.labels, g.labels) && maps.Equal(f.kept, g.kept) && slices.Equal(f.taints, g.taints) &&
 		f.capacity.Equal(g.capacity) && f.allocatable.Equal(g.allocatable)
 }
 
@@ -87,6 +89,7 @@ func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
 		taints:       taints,
 		labels:       selectLabels(node.Labels, shown),
 		kept:         selectLabels(node.Labels, lent.labels),
+		group:        lent.groupOf(node.Labels),
 	}
 }
 

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -9,11 +10,32 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// lendable holds the arguments of Lend: which nodes are lent, and which of their labels are kept.
+// lendable holds the arguments of Lend: which nodes are lent, which of their labels are kept, and
+// the labels of groups of nodes.
 type lendable struct {
 	nodes  labels.Selector
 	taints []brokerv1alpha1.Taint
 	labels []string
+	groups []map[string]string
+}
+
+// groupOf returns 1 + the index of the first group to which a node belongs, 0 for none.
+func (l *lendable) groupOf(node map[string]string) int {
+	for i, labels := range l.groups {
+		if maps.Equal(selectLabels(node, slices.Collect(maps.Keys(labels))), labels) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// shownKeys returns the keys of the labels that are part of node shapes: the given ones, and those of the
+// groups.
+func (l *lendable) shownKeys(given []string) []string {
+	for _, labels := range l.groups {
+		given = slices.Concat(given, slices.Sorted(maps.Keys(labels)))
+	}
+	return slices.Compact(slices.Sorted(slices.Values(given)))
 }
 
 // LentNode is a node that counts (see the package comment), so that its capacity is lent. Its maps

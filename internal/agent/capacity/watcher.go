@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -91,16 +92,17 @@ func (w *Watcher) PlaceholdersIn(namespace string) *Watcher {
 }
 
 // Lend sets which nodes count: those that match the selector, and whose taints against ordinary
-// pods are all among the given taints. keys are the keys of the node labels that Lent returns. Lend
-// restarts the watch of nodes if an argument has changed, and takes effect once the nodes have been
+// pods are all among the given taints. groups are the labels of groups of nodes: Snapshot counts the
+// nodes of each group, and the labels become part of node shapes. keys are the keys of the node labels
+// that Lent returns. Lend restarts the watch of nodes if an argument has changed, and takes effect once the nodes have been
 // listed again.
-func (w *Watcher) Lend(nodes labels.Selector, taints []brokerv1alpha1.Taint, keys ...string) {
+func (w *Watcher) Lend(nodes labels.Selector, taints []brokerv1alpha1.Taint, groups []map[string]string, keys ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lent.nodes.String() == nodes.String() && slices.Equal(w.lent.taints, taints) && slices.Equal(w.lent.labels, keys) {
+	if w.lent.nodes.String() == nodes.String() && slices.Equal(w.lent.taints, taints) && slices.Equal(w.lent.labels, keys) && slices.EqualFunc(w.lent.groups, groups, maps.Equal) {
 		return
 	}
-	w.lent = &lendable{nodes: nodes, taints: taints, labels: keys}
+	w.lent = &lendable{nodes: nodes, taints: taints, labels: keys, groups: groups}
 	if w.listAgain != nil {
 		w.listAgain()
 	}
@@ -141,7 +143,17 @@ func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 func (w *Watcher) Snapshot() Snapshot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.accounts.newSnapshot()
+	out := w.accounts.newSnapshot()
+	if w.listed != nil && len(w.listed.groups) > 0 {
+		out.Grouped = make([]int64, len(w.listed.groups)+1)
+		for _, n := range w.accounts.nodes {
+			if n.facts.ours {
+				out.Grouped[n.facts.group]++
+			}
+		}
+		out.Grouped = out.Grouped[1:]
+	}
+	return out
 }
 
 // Layout returns the free capacity of the nodes and the requests of the placements' pods.
@@ -217,7 +229,7 @@ func (w *Watcher) watchNodes(ctx context.Context) {
 
 func (w *Watcher) nodeReflector(lent *lendable) *cache.Reflector {
 	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
-		trim: trimNode(w.nodeLabels, lent),
+		trim: trimNode(lent.shownKeys(w.nodeLabels), lent),
 		set: func(t trimmed[nodeFacts]) {
 			w.applyEvent(func() bool { return w.accounts.setNode(t.name, t.facts) })
 		},

@@ -67,6 +67,28 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 	})
 }
 
+// All nodes of a group are counted, lent or not, and its labels are part of node shapes.
+func TestNodesOfGroupsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := func(name, pool string, unschedulable bool) *corev1.Node {
+			return readyNode(func(n *corev1.Node) {
+				n.Name, n.Labels, n.Spec.Unschedulable = name, map[string]string{"pool": pool}, unschedulable
+			})
+		}
+		w := New(fake.NewClientset(node("n1", "small", false), node("n2", "large", false), node("n3", "large", true), node("n4", "other", false)))
+		w.Lend(labels.Everything(), nil, []map[string]string{{"pool": "large"}, {"pool": "none"}})
+		runtest.Start(t, w)
+		<-w.Synced()
+		s := w.Snapshot()
+		if diff := cmp.Diff([]int64{2, 0}, s.Grouped); diff != "" {
+			t.Errorf("nodes by group (-want +got):\n%s", diff)
+		}
+		if len(s.NodeShapes) != 3 || s.NodeShapes[0].Labels["pool"] == "" {
+			t.Errorf("shapes %+v, want one for each pool", s.NodeShapes)
+		}
+	})
+}
+
 // Nodes that are not lent do not count, just as cordoned ones. When they are lent again, their
 // pods count again.
 func TestOnlyLentNodesCount(t *testing.T) {
@@ -81,7 +103,7 @@ func TestOnlyLentNodesCount(t *testing.T) {
 			t.Helper()
 			selector, err := labels.Parse(text)
 			runtest.Check(t, err)
-			w.Lend(selector, nil)
+			w.Lend(selector, nil, nil)
 			synctest.Wait()
 		}
 		expect := func(nodes int, allocatable, allocated int64) {
@@ -225,7 +247,7 @@ func TestLabelsOfLentNodesAreKeptOnceAskedFor(t *testing.T) {
 		synctest.Wait()
 		expect(node(nil))
 
-		w.Lend(labels.Everything(), nil, "price", "other")
+		w.Lend(labels.Everything(), nil, nil, "price", "other")
 		if nodes, revision := w.Lent(0); nodes != nil || revision != 0 {
 			t.Errorf("listed without the labels: %v of revision %d", nodes, revision)
 		}

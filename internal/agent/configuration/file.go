@@ -35,6 +35,22 @@ type offer struct {
 	Share     string              `yaml:"share"`
 	Headroom  string              `yaml:"headroom"`
 	Resources map[string]resource `yaml:"resources"`
+	// Elastic lists groups of nodes that the cluster creates on demand.
+	Elastic []nodeGroup `yaml:"elastic"`
+}
+
+// nodeGroup describes a group of nodes that the cluster creates on demand.
+type nodeGroup struct {
+	Name string `yaml:"name"`
+	// Nodes is how many nodes the group may have.
+	Nodes int64 `yaml:"nodes"`
+	// Each holds, by resource, what pods can request on a new node.
+	Each   map[string]string `yaml:"each"`
+	Labels map[string]string `yaml:"labels"`
+	// Taints are written in the syntax of kubectl taint.
+	Taints []string `yaml:"taints"`
+	// ReadyWithin is a duration, such as 8m.
+	ReadyWithin string `yaml:"readyWithin"`
 }
 
 // resource limits how much of one resource is lent.

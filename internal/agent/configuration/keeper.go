@@ -23,6 +23,8 @@ type Keeper struct {
 	clock   clock.WithTicker
 	log     logr.Logger
 	changed chan struct{}
+	// check refuses a configuration that the agent's flags rule out; it may be nil.
+	check func(*Configuration) error
 	// apply is called with every configuration that comes into force; it may be nil.
 	apply func(*Configuration)
 
@@ -36,9 +38,10 @@ type Keeper struct {
 }
 
 // Open reads a file and returns a Keeper for it. It returns an error if the file is invalid,
-// because there is no earlier configuration to keep.
-func Open(path string, c clock.WithTicker, log logr.Logger) (*Keeper, error) {
-	k := &Keeper{path: path, clock: c, log: log, changed: make(chan struct{}, 1)}
+// because there is no earlier configuration to keep. A configuration is also invalid if check, which may
+// be nil, returns an error.
+func Open(path string, check func(*Configuration) error, c clock.WithTicker, log logr.Logger) (*Keeper, error) {
+	k := &Keeper{path: path, check: check, clock: c, log: log, changed: make(chan struct{}, 1)}
 	k.reloadFile()
 	if k.problem != nil {
 		return nil, k.problem
@@ -109,6 +112,9 @@ func (k *Keeper) reloadFile() {
 // is true, or if there is a new problem.
 func (k *Keeper) readFile() (news, taken bool) {
 	parsed, content, err := readAll(k.path)
+	if err == nil && k.check != nil {
+		err = k.check(parsed)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {

@@ -26,7 +26,7 @@ func newDesk(t *testing.T, text string) *desk {
 	d := &desk{T: t, path: filepath.Join(t.TempDir(), "agent.yaml")}
 	d.write(text)
 	log := funcr.New(func(_, args string) { d.said = append(d.said, args) }, funcr.Options{})
-	keeper, err := Open(d.path, clocktesting.NewFakeClock(time.Unix(0, 0)), log)
+	keeper, err := Open(d.path, nil, clocktesting.NewFakeClock(time.Unix(0, 0)), log)
 	runtest.Check(t, err)
 	d.Keeper = keeper
 	<-d.Changed()
@@ -125,11 +125,11 @@ func TestKeeperRereadsPriceFile(t *testing.T) {
 func TestOpenRefusesInvalidFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.yaml")
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-	if _, err := Open(path, clock, logr.Discard()); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := Open(path, nil, clock, logr.Discard()); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("without a file: %v", err)
 	}
 	runtest.Check(t, os.WriteFile(path, []byte(head+"shares: 1\n"), 0o600))
-	if _, err := Open(path, clock, logr.Discard()); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 3") {
+	if _, err := Open(path, nil, clock, logr.Discard()); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 3") {
 		t.Errorf("with a bad one: %v", err)
 	}
 }

@@ -81,6 +81,7 @@ func (w Writer) WriteConsumer(
 	}
 	spec.ExpiresAt = KeepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
 	spec.ConnectBy = KeepExpiry(obj.Spec.ConnectBy, spec.ConnectBy)
+	spec.ProvisionBy = KeepExpiry(obj.Spec.ProvisionBy, spec.ProvisionBy)
 	spec.MoveAt = KeepExpiry(obj.Spec.MoveAt, spec.MoveAt)
 	spec.ProviderSilentSince = KeepExpiry(obj.Spec.ProviderSilentSince, spec.ProviderSilentSince)
 	if old := obj.Spec.Notice; old != nil && spec.Notice != nil {

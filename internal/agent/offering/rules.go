@@ -37,6 +37,8 @@ type Rules struct {
 	Minimum quantity.Amounts
 	// Ratios are the over-subscription ratios.
 	Ratios quantity.Ratios
+	// Groups are the groups of nodes that the cluster creates on demand; nil if it creates none.
+	Groups []NodeGroup
 }
 
 // Percentages holds a percentage for each resource. All applies to resources that are not in Of.

@@ -16,7 +16,10 @@ import (
 // View is the input of Decide: placements, their pods and the placeholders.
 type View struct {
 	// Reserved is the reserved capacity of each placement that placeholders must keep, by name.
-	Reserved     map[string]quantity.Amounts
+	Reserved map[string]quantity.Amounts
+	// Parts holds, for a placement that awaits new nodes, the amounts of its placeholders, which add up to
+	// what is reserved. Other placements have none, and their placeholders have the sizes of Split.
+	Parts        map[string][]quantity.Amounts
 	Pods         []Pod
 	Placeholders []Placeholder
 	// Room is, by node, how much pods can still request there. Placeholders count as if they
@@ -247,7 +250,13 @@ func (p *planner) findVictims(pod Pod, node string) (victims []Placeholder, ok b
 // keep exactly what is left. One more placeholder then keeps the difference.
 func (p *planner) adjustPlacement(name string) {
 	left := keepableAmounts(p.Reserved[name].Sub(p.used[name]))
-	parts, standing := Split(p.Reserved[name]), p.standing[name]
+	parts, standing := slices.Clone(p.Parts[name]), p.standing[name]
+	for i := range parts {
+		parts[i] = keepableAmounts(parts[i])
+	}
+	if parts == nil {
+		parts = Split(p.Reserved[name])
+	}
 	var stays []Placeholder
 	for _, h := range standing {
 		i := slices.IndexFunc(parts, h.Amounts.Equal)

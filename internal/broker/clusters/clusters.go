@@ -85,13 +85,17 @@ type Clusters struct {
 	reshaped map[string]bool
 	// tainted are the clusters that offer nodes with taints.
 	tainted map[string]bool
+	// elastic are the clusters that can create nodes. extended is true while SupposeElastic counts
+	// these nodes.
+	elastic  map[string]bool
+	extended bool
 	// ceilings are the limits of over-subscription in the book, as of the last noteCeilings.
 	ceilings quantity.Ratios
 }
 
 // New returns Clusters without any.
 func New(s Session, market *decision.Market) *Clusters {
-	return &Clusters{s: s, market: market, byID: map[string]*Presence{}, reshaped: map[string]bool{}, tainted: map[string]bool{}}
+	return &Clusters{s: s, market: market, byID: map[string]*Presence{}, reshaped: map[string]bool{}, tainted: map[string]bool{}, elastic: map[string]bool{}}
 }
 
 // Presence returns the presence of a cluster. If there is none, Presence creates it.
@@ -156,6 +160,7 @@ func (cs *Clusters) Observe(e term.Event) {
 // offer.
 func (cs *Clusters) upsertCandidate(c *ledger.Cluster) {
 	if isWithdrawn(c) {
+		delete(cs.elastic, c.ClusterID)
 		cs.updateFree(c)
 		cs.market.Remove(c.ClusterID)
 		cs.UpdateCluster(c.ClusterID)
@@ -176,6 +181,7 @@ func (cs *Clusters) upsertCandidate(c *ledger.Cluster) {
 	}
 	cs.reshaped[c.ClusterID] = true
 	cs.noteTaints(c)
+	cs.noteElastic(c)
 	setPrices(&candidate, c.Cost)
 	if err := cs.market.Upsert(candidate); err != nil {
 		cs.s.Log().Error(err, "cluster ignored in decisions", "cluster", c.ClusterID)

@@ -32,7 +32,11 @@ func (cs *Clusters) UpdateTaintedShapes() {
 
 func (cs *Clusters) updateShapesOf(id string) {
 	if c := cs.s.Book().Cluster(id); c != nil {
-		cs.market.SetShapes(id, decision.Debit(c.Shapes, cs.listCommitments(c)))
+		shapes := c.Shapes
+		if cs.extended && cs.elastic[id] {
+			shapes = slices.Concat(shapes, c.Elastic.Nodes)
+		}
+		cs.market.SetShapes(id, decision.Debit(shapes, cs.listCommitments(c)))
 	}
 }
 

@@ -119,7 +119,7 @@ func (d *Deadlines) postponeDeadline(r *ledger.Reservation, at time.Time, due le
 			return time.Time{}
 		}
 		return term.Later(at, d.s.SettledAt())
-	case ledger.DueAcknowledgement:
+	case ledger.DueAcknowledgement, ledger.DueNodes:
 		if d.s.IsBlocked(r.Current().Provider) {
 			return time.Time{} // the journal may have lost the provider's answer, which the provider will announce
 		}

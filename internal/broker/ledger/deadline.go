@@ -31,6 +31,8 @@ const (
 	DueExpiry Due = "Expiry"
 	// DueAcknowledgement: the provider did not answer in time.
 	DueAcknowledgement Due = "Unacknowledged"
+	// DueNodes: the nodes that the provider creates for the placement were not Ready in time.
+	DueNodes Due = "NeverProvisioned"
 	// DueReady: the virtual node did not become Ready in time.
 	DueReady Due = "NeverReady"
 	// DueNetwork: the virtual node did not become Ready in time because the network between the
@@ -96,6 +98,9 @@ func (s *State) setupDeadline(r *Reservation, limits Limits) (time.Time, Due) {
 	p := r.Current()
 	if !r.Stands(p) || !s.HasAgent(p.Provider) && r.Beside(p) == nil {
 		return time.Time{}, DueNothing
+	}
+	if v := r.ProvisioningOf(p); v != nil {
+		return v.Ends, DueNodes
 	}
 	if s.answeredAt(p).IsZero() {
 		return s.clusters.knownSince(p.Provider, p.AssignedAt.Time()).Add(limits.Acknowledge), DueAcknowledgement

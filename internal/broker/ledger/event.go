@@ -51,6 +51,7 @@ var changeTypes = map[string]reflect.Type{
 	"forget":  reflect.TypeFor[*Forget](),
 	// Placements.
 	"move":         reflect.TypeFor[*Move](),
+	"provision":    reflect.TypeFor[*Provision](),
 	"acknowledge":  reflect.TypeFor[*Acknowledge](),
 	"settle":       reflect.TypeFor[*Settle](),
 	"connect":      reflect.TypeFor[*Connect](),

@@ -31,6 +31,8 @@ type Offer struct {
 	// placements, whose usage does not fit into one record.
 	UsedApart bool                 `json:"usedApart,omitempty"`
 	Shapes    []quantity.NodeShape `json:"shapes,omitempty"`
+	// Elastic are the nodes that the cluster can create; nil if it creates none.
+	Elastic *Elastic `json:"elastic,omitempty"`
 	// OverSubscription is how many times each resource may be promised, within the administrator's
 	// ceilings.
 	OverSubscription quantity.Ratios      `json:"overSubscription,omitempty"`
@@ -75,6 +77,9 @@ func (o *Offer) checkFields() error {
 	}
 	if err := o.OverSubscription.Check(); err != nil {
 		return fmt.Errorf("offer of %q: %w: %w", o.ClusterID, ErrMalformed, err)
+	}
+	if err := o.Elastic.checkFields(); err != nil {
+		return fmt.Errorf("offer of %q: %w", o.ClusterID, err)
 	}
 	for _, amounts := range []quantity.Amounts{o.Capacity, o.Allocatable, o.Allocated} {
 		if err := checkAmounts(amounts); err != nil {

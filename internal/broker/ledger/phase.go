@@ -40,7 +40,9 @@ type PlacementPhase string
 
 // Phases of a placement.
 const (
-	Assigned     PlacementPhase = "Assigned"
+	Assigned PlacementPhase = "Assigned"
+	// Provisioning: the provider creates nodes for the placement.
+	Provisioning PlacementPhase = "Provisioning"
 	Acknowledged PlacementPhase = "Acknowledged"
 	// Connecting: the placement is complete except for the network between the two clusters.
 	Connecting  PlacementPhase = "Connecting"
@@ -62,6 +64,8 @@ func (r *Reservation) PlacementPhase(p *Placement) PlacementPhase {
 		return Connecting
 	case !p.AcknowledgedAt.IsZero():
 		return Acknowledged
+	case r.ProvisioningOf(p) != nil:
+		return Provisioning
 	default:
 		return Assigned
 	}

@@ -204,6 +204,9 @@ func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
 	if r.isCalledBack(p) {
 		r.updateHistory(func(h *History) { h.CallBack = nil })
 	}
+	if r.History != nil && r.Provisioning != nil && r.Provisioning.Placement == p.Number {
+		r.updateHistory(func(h *History) { h.Provisioning = nil })
+	}
 	r.dropPending(p)
 	if !s.HasAgent(p.Provider) {
 		s.freeCapacity(r, p)

@@ -91,7 +91,7 @@ func (cs *clusters) blameProvider(at time.Time, r *Reservation, p *Placement, w 
 		in.Break(at, &in.Dropped, reputation.Promise)
 	case w.Refused:
 		in.Break(at, &in.Refused, reputation.Promise/2)
-	case w.Reason == string(DueAcknowledgement):
+	case w.Reason == string(DueAcknowledgement), w.Reason == string(DueNodes):
 		in.Break(at, &in.Unanswered, reputation.Promise)
 	default:
 		return

@@ -66,6 +66,9 @@ type History struct {
 	// IdleTime is the last recorded idle time of a placement, which may have been given up since.
 	// Read it with IdleNow, which returns it only for a placement that stands.
 	IdleTime *IdleTime `json:",omitempty"`
+	// Provisioning is the last time in which a provider created nodes for a placement. Read it with
+	// ProvisioningOf, which returns it only while that is still so.
+	Provisioning *ProvisioningTime `json:",omitempty"`
 	// Closed is true once the broker no longer waits for the requester's agent, see Close.
 	Closed bool `json:",omitempty"`
 }

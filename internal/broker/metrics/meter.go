@@ -355,7 +355,7 @@ const declined = "Refused"
 // moveReasons are the broker's own reasons for leaving a provider.
 var moveReasons = []string{
 	ledger.ProviderLost, ledger.Forgotten, ledger.NodeLost, ledger.HandshakeRefused, ledger.Preempted, ledger.Recalled, ledger.Drained, string(decision.Unreachable),
-	string(ledger.DueAcknowledgement), string(ledger.DueReady), string(ledger.DueNetwork),
+	string(ledger.DueAcknowledgement), string(ledger.DueNodes), string(ledger.DueReady), string(ledger.DueNetwork),
 }
 
 func (m *Recorder) noteMove(reason string) {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"time"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -50,17 +51,33 @@ func Read(adv *v1.Advertisement) (*ledger.Offer, error) {
 		}
 		offer.Used[brokerv1alpha1.PlacementName(u.Reservation, u.Placement)] = used
 	}
-	for _, s := range adv.NodeShapes {
-		free, err := wire.ToAmounts(s.Free)
-		if err != nil {
-			return nil, fmt.Errorf("node shape: %w", err)
+	if offer.Shapes, err = readShapes(adv.NodeShapes); err != nil {
+		return nil, fmt.Errorf("node shape: %w", err)
+	}
+	if e := adv.Elastic; e != nil {
+		offer.Elastic = &ledger.Elastic{ReadyWithin: time.Duration(e.ReadyWithinSeconds * float64(time.Second))}
+		if offer.Elastic.Amounts, err = wire.ToAmounts(e.Amounts); err != nil {
+			return nil, fmt.Errorf("elastic: %w", err)
 		}
-		offer.Shapes = append(offer.Shapes, quantity.NodeShape{Count: int64(s.Count), Free: free, Labels: s.NodeLabels, Taints: s.Taints})
+		if offer.Elastic.Nodes, err = readShapes(e.Nodes); err != nil {
+			return nil, fmt.Errorf("elastic nodes: %w", err)
+		}
 	}
 	if !reflect.DeepEqual(adv.Cost, v1.Cost{}) {
 		offer.Cost = &adv.Cost
 	}
 	return offer, Check(offer)
+}
+
+func readShapes(in []v1.NodeShape) (out []quantity.NodeShape, err error) {
+	for _, s := range in {
+		free, err := wire.ToAmounts(s.Free)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, quantity.NodeShape{Count: int64(s.Count), Free: free, Labels: s.NodeLabels, Taints: s.Taints})
+	}
+	return out, nil
 }
 
 // Check returns an error for an offer with impossible or excessive values.
@@ -92,7 +109,11 @@ func checkWords(o *ledger.Offer) error {
 	if err := requirements.CheckLabels("labels", o.Labels, maxWords); err != nil {
 		return err
 	}
-	for _, s := range o.Shapes {
+	shapes := o.Shapes
+	if o.Elastic != nil {
+		shapes = slices.Concat(shapes, o.Elastic.Nodes)
+	}
+	for _, s := range shapes {
 		if err := requirements.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
 			return err
 		}

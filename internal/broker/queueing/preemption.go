@@ -178,9 +178,9 @@ func (qu *Queue) updateTarget(r *ledger.Reservation) {
 // and the capacity that victims free for their preemptors.
 func (qu *Queue) OpenCapacity(c *ledger.Cluster) quantity.Amounts {
 	if len(qu.targets) == 0 && qu.s.Rules().Headroom == 0 {
-		return c.Available()
+		return qu.s.FreeOf(c)
 	}
-	return c.Available().Sub(qu.headroomOf(c)).Sub(qu.earmarkedAmounts(c.ClusterID, anyPreemptor)).Max(nil)
+	return qu.s.FreeOf(c).Sub(qu.headroomOf(c)).Sub(qu.earmarkedAmounts(c.ClusterID, anyPreemptor)).Max(nil)
 }
 
 // earmarkedAmounts returns the capacity on a cluster that is reserved for preemptors. It counts a

@@ -78,6 +78,10 @@ type Session interface {
 	CheckRequester(clusterID string) error
 	// RecordPending records the pending offer of a cluster, and reports whether there was one.
 	RecordPending(clusterID string) (bool, error)
+	// FreeOf returns the amounts that can be granted on a cluster. Until undo is called, SupposeElastic
+	// counts the nodes that clusters can create; undo is nil if there are none or they count already.
+	FreeOf(c *ledger.Cluster) quantity.Amounts
+	SupposeElastic() (undo func())
 	// The decider. PickBest returns the target if there is one, and whether the provider can serve the
 	// request.
 	NewDecisionRequest(q *requests.Request, tried ledger.Tried) *decision.Request
@@ -321,6 +325,19 @@ func (qu *Queue) ServeNextOn(clusterID string) (bool, error) {
 	if served, err := qu.grantPreemptor(clusterID); served || err != nil {
 		return served, err
 	}
+	if served, err := qu.serveFirstOn(clusterID); served || err != nil {
+		return served, err
+	}
+	undo := qu.s.SupposeElastic()
+	if undo == nil {
+		return false, nil
+	}
+	defer undo()
+	return qu.serveFirstOn(clusterID)
+}
+
+// serveFirstOn does the work of ServeNextOn for requests that are not preemptors.
+func (qu *Queue) serveFirstOn(clusterID string) (bool, error) {
 	name := qu.firstOn(clusterID)
 	if name == "" {
 		return false, nil

@@ -16,7 +16,8 @@ import (
 //     the same offers.
 //   - It grants the capacity that was freed to waiting requests with precedence.
 //
-// Both may change the choice, so Decide then chooses again.
+// Both may change the choice, so Decide then chooses again. If no cluster has room, it counts the nodes
+// that clusters can create as well.
 func (rs *Reservations) Decide(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
 	if !rs.s.IsConfigured() {
 		return nil, term.ErrUnconfigured()
@@ -31,7 +32,7 @@ func (rs *Reservations) Decide(q *requests.Request, tried ledger.Tried) (*term.D
 		case recorded:
 			rs.s.ServeWaiting()
 		case winner == "":
-			return nil, rs.s.ExplainRefusal(request, q)
+			return rs.decideElastic(q, tried)
 		case !served && rs.s.WouldJump(q, winner):
 			served = true
 			rs.s.ServeWaiting()
@@ -39,6 +40,20 @@ func (rs *Reservations) Decide(q *requests.Request, tried ledger.Tried) (*term.D
 			return rs.s.Explain(request, q, winner), nil
 		}
 	}
+}
+
+// decideElastic chooses a provider for a request that does not fit anywhere, among those that can create
+// nodes. It refuses the request if a waiting request comes first on these nodes.
+func (rs *Reservations) decideElastic(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
+	if undo := rs.s.SupposeElastic(); undo != nil {
+		defer undo()
+	}
+	request := rs.s.NewDecisionRequest(q, tried)
+	winner, ok := rs.s.PickBest(request, q.Target)
+	if !ok || rs.s.WouldJump(q, winner) {
+		return nil, rs.s.ExplainRefusal(request, q)
+	}
+	return rs.s.Explain(request, q, winner), nil
 }
 
 // recordOffersFor records the pending offers on which a choice depends: the offer of the winner, or

@@ -27,6 +27,11 @@ func (rs *Reservations) TakeProviderReport(r *ledger.Reservation, p *ledger.Plac
 			return nil
 		}
 		return rs.s.Record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: ref}})
+	case v1.StatusReportStateProvisioning:
+		if r.ProvisioningOf(p) != nil {
+			return nil
+		}
+		return rs.s.Record(ledger.Event{Change: &ledger.Provision{PlacementRef: ref}})
 	case v1.StatusReportStateRefused:
 		return rs.takeRefusal(r, p, report)
 	case v1.StatusReportStateGone:

@@ -36,10 +36,14 @@ type Session interface {
 	// The market: RecordPending and RecordOffers record the offers that a decision depends on, and report
 	// whether there were any. ChooseProvider picks a provider, "" if there is none.
 	PhaseOf(clusterID string) term.ClusterPhase
+	// SupposeElastic counts the nodes that clusters can create until undo is called; undo is nil if there
+	// are none or they count already.
+	SupposeElastic() (undo func())
 	RecordPending(clusterID string) (bool, error)
 	RecordOffers() (bool, error)
 	NewDecisionRequest(q *requests.Request, tried ledger.Tried) *decision.Request
 	ChooseProvider(q *requests.Request, tried ledger.Tried) (*decision.Request, string)
+	PickBest(request *decision.Request, target string) (string, bool)
 	Explain(request *decision.Request, q *requests.Request, provider string) *term.Decision
 	ExplainRefusal(request *decision.Request, q *requests.Request) *fault.Error
 	DecodeCandidates(e ledger.Explanation) []brokerv1alpha1.Candidate

@@ -34,6 +34,10 @@ func (v *Views) InstructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 			left := max(by.Sub(v.s.Now()), 0).Seconds()
 			in.ConnectSeconds = &left
 		}
+		if c := r.ProvisioningOf(p); c != nil {
+			left := max(c.Ends.Sub(v.s.Now()), 0).Seconds()
+			in.ProvisionSeconds = &left
+		}
 		if at := v.s.SearchesAt(r, p); !at.IsZero() {
 			left := max(at.Sub(v.s.Now()), 0).Seconds()
 			in.MoveSeconds = &left

@@ -44,6 +44,9 @@ func (v *Views) describeSetup(r *ledger.Reservation, p *ledger.Placement) string
 	if !v.s.Book().HasAgent(p.Provider) {
 		return fmt.Sprintf("capacity of %s is locked; it has no agent to acknowledge it", p.Provider)
 	}
+	if c := r.ProvisioningOf(p); c != nil {
+		return fmt.Sprintf("%s creates nodes, which must be Ready by %s", p.Provider, c.Ends.UTC().Format(time.RFC3339))
+	}
 	if p.AcknowledgedAt.IsZero() {
 		return fmt.Sprintf("capacity of %s is locked; waiting for its agent to acknowledge", p.Provider)
 	}

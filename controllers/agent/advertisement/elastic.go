@@ -1,0 +1,31 @@
+package advertisement
+
+import (
+	"time"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// elasticOffer returns the nodes that this cluster can still create, and how much of them is lent; nil if
+// it creates none, or does not know yet how many exist. Existing nodes and new ones are counted at the
+// same moment, so each node is in exactly one of allocatable and the elastic offer, or in none while it is
+// not Ready.
+func elasticOffer(rules *offering.Rules, s *capacity.Snapshot, own quantity.Amounts) *brokerv1alpha1.ElasticOffer {
+	if len(rules.Groups) == 0 || len(s.Grouped) != len(rules.Groups) {
+		return nil
+	}
+	var nodes []quantity.NodeShape
+	var within time.Duration
+	for i := range rules.Groups {
+		g := &rules.Groups[i]
+		within = max(within, g.ReadyWithin)
+		if rest := g.Nodes - s.Grouped[i]; rest > 0 {
+			nodes = append(nodes, g.NewNodes(rest))
+		}
+	}
+	return wire.ToElasticOffer(rules.Extension(s.Allocatable, own, nodes), nodes, within)
+}

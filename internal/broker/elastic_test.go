@@ -1,0 +1,200 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// readyWithin is how long the clusters of these tests take to create nodes.
+const readyWithin = 8 * time.Minute
+
+// creates lets a cluster offer to create nodes of 8 cores and 32 GiB with a label.
+func creates(nodes int32) func(*v1.Advertisement) {
+	return func(adv *v1.Advertisement) {
+		adv.Elastic = &v1.Elastic{Amounts: v1.Amounts{"cpu": fmt.Sprint(8 * nodes), "memory": fmt.Sprintf("%dGi", 32*nodes)}, ReadyWithinSeconds: readyWithin.Seconds()}
+		if nodes > 0 {
+			adv.Elastic.Nodes = []v1.NodeShape{{Count: nodes, Free: v1.Amounts{"cpu": "8", "memory": "32Gi", "pods": "110"}, NodeLabels: map[string]string{"pool": "new"}}}
+		}
+	}
+}
+
+// elasticFleet is rome, which requests, paris with existing capacity, and berlin, which has little and can
+// create two nodes.
+func elasticFleet(t *testing.T, test func(f *fleet)) {
+	inFleet(t, func(f *fleet) {
+		f.advertiseElastic()
+		test(f)
+	})
+}
+
+func (f *fleet) advertiseElastic() {
+	f.advertise("rome", "1", "1Gi")
+	f.advertise("paris", "8", "32Gi")
+	f.advertise("berlin", "4", "16Gi", creates(2))
+}
+
+// passElastic lets the clusters advertise for a time d.
+func (f *fleet) passElastic(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(advertiseEvery) {
+		f.advertiseElastic()
+	}
+	synctest.Wait()
+}
+
+// Nodes are created only for what fits nowhere else, and never promised twice.
+func TestNodesAreCreatedForWhatFitsNowhere(t *testing.T) {
+	elasticFleet(t, func(f *fleet) {
+		if got := target(f.reserve("rome", "request-1", request("8", "8Gi"))); got != "paris" {
+			t.Errorf("what fits on existing nodes goes to %s, want paris", got)
+		}
+		if got := target(f.reserve("rome", "request-2", request("4", "4Gi"))); got != "berlin" {
+			t.Errorf("what fits on existing nodes goes to %s, want berlin", got)
+		}
+		if got := target(f.reserve("rome", "request-3", request("10", "4Gi"))); got != "berlin" {
+			t.Errorf("what fits nowhere goes to %s, want berlin", got)
+		}
+		_, err := f.RequestReservation(context.Background(), "rome", "request-4", request("7", "4Gi"))
+		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "berlin") {
+			t.Errorf("more than berlin can create: %v", err)
+		}
+		if got := target(f.reserve("rome", "request-5", request("6", "4Gi"))); got != "berlin" {
+			t.Errorf("the rest goes to %s, want berlin", got)
+		}
+		// The nodes exist now, and are not offered any more.
+		f.advertise("berlin", "20", "80Gi", creates(0))
+		if got := f.available("berlin"); got != "0 68Gi" {
+			t.Errorf("berlin has %s left, want 0 cores", got)
+		}
+	})
+}
+
+func TestPodsFitOnNodesToCreate(t *testing.T) {
+	elasticFleet(t, func(f *fleet) {
+		pods := request("16", "16Gi")
+		pods.PodShapes = []v1.PodShape{{Count: 2, Resources: v1.Amounts{"cpu": "8", "memory": "8Gi"}}}
+		if got := target(f.reserve("rome", "request-1", pods)); got != "berlin" {
+			t.Errorf("two pods of a whole node each go to %s, want berlin", got)
+		}
+		pods.Resources, pods.PodShapes[0].Count = v1.Amounts{"cpu": "9", "memory": "8Gi"}, 1
+		pods.PodShapes[0].Resources = v1.Amounts{"cpu": "9", "memory": "8Gi"}
+		if _, err := f.RequestReservation(context.Background(), "rome", "request-2", pods); fault.ReasonOf(err) != fault.NoCandidate {
+			t.Errorf("a pod that is larger than a node: %v", err)
+		}
+	})
+}
+
+func TestProviderHasTimeToCreateNodes(t *testing.T) {
+	elasticFleet(t, func(f *fleet) {
+		r := f.reserve("rome", "request-1", request("10", "4Gi"))
+		f.mustReport("berlin", r, 1, provider, v1.StatusReportStateProvisioning)
+		until := time.Now().Add(readyWithin).UTC().Format(time.RFC3339)
+		for range 2 { // the deadline survives a takeover, and a repeated report does not move it
+			f.wantPlacements(r, "while nodes are created", "Reserved: berlin=Provisioning")
+			if got := f.get("rome", r.Name).Message; !strings.Contains(got, "berlin creates nodes, which must be Ready by "+until) {
+				t.Errorf("rome is told %q", got)
+			}
+			if left := f.poll("rome", "").Instructions[0].ProvisionSeconds; left == nil || *left < readyWithin.Seconds()-1 {
+				t.Errorf("rome has %v seconds, want %s", left, readyWithin)
+			}
+			f.kill()
+			f.mustReport("berlin", r, 1, provider, v1.StatusReportStateProvisioning)
+		}
+		f.passElastic(7 * time.Minute)
+		f.mustReport("berlin", r, 1, provider, v1.StatusReportStateAcknowledged)
+		f.wantPlacements(r, "with new nodes", "Reserved: berlin=Acknowledged")
+		if err := f.report("berlin", r, 1, provider, v1.StatusReportStateProvisioning); fault.ReasonOf(err) != fault.Conflict {
+			t.Errorf("more time after the acknowledgement: %v", err)
+		}
+	})
+}
+
+// A provider that does not create its nodes in time loses the placement, and its reliability falls.
+func TestNodesThatNeverComeAreCounted(t *testing.T) {
+	elasticFleet(t, func(f *fleet) {
+		r := f.reserve("rome", "request-1", request("10", "4Gi"))
+		f.mustReport("berlin", r, 1, provider, v1.StatusReportStateProvisioning)
+		f.passElastic(readyWithin + time.Minute)
+		if got := f.get("rome", r.Name); got.Phase != v1.ReservationPhaseFailed && got.Phase != v1.ReservationPhaseReleasing || got.Placements[0].Reason != "NeverProvisioned" {
+			t.Errorf("after the deadline: %s %+v", got.Phase, got.Placements)
+		}
+		view, err := f.Cluster(context.Background(), "berlin")
+		if err != nil || view.Record.Unanswered != 1 {
+			t.Errorf("berlin's record: %+v, %v", view.Record, err)
+		}
+	})
+}
+
+// Without an offer to create nodes, a provider gets no more time than any other.
+func TestOnlyElasticProvidersGetTime(t *testing.T) {
+	elasticFleet(t, func(f *fleet) {
+		r := f.reserve("rome", "request-1", request("8", "8Gi"))
+		if err := f.report("paris", r, 1, provider, v1.StatusReportStateProvisioning); fault.ReasonOf(err) != fault.Conflict {
+			t.Errorf("paris creates no nodes: %v", err)
+		}
+	})
+}
+
+// A waiting request is served by nodes that can be created later.
+func TestWaitingRequestGetsNodesToCreate(t *testing.T) {
+	elasticFleet(t, func(f *fleet) {
+		f.advertise("berlin", "4", "16Gi", creates(0))
+		waits := request("10", "4Gi")
+		waits.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
+		r := f.reserve("rome", "request-1", waits)
+		if r.Phase != v1.ReservationPhaseQueued {
+			t.Fatalf("phase %s, want Queued", r.Phase)
+		}
+		f.advertise("berlin", "4", "16Gi", creates(1))
+		f.wantPlacements(r, "once berlin can create a node", "Reserved: berlin=Assigned")
+	})
+}
+
+// Whatever is offered and requested, no cluster promises more than its nodes and those that it can
+// create, and a request is refused only if no cluster has room even then.
+func TestElasticOffersAreNeverOversold(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		ids := []string{"paris", "berlin", "oslo"}
+		cores, nodes := map[string]int{}, map[string]int{}
+		for _, id := range ids {
+			cores[id], nodes[id] = rapid.IntRange(0, 20).Draw(rt, id), rapid.IntRange(0, 3).Draw(rt, id+" nodes")
+		}
+		sizes := rapid.SliceOfN(rapid.IntRange(1, 24), 1, 8).Draw(rt, "requests")
+		inFleet(t, func(f *fleet) {
+			f.advertise("rome", "1", "1Gi")
+			for _, id := range ids {
+				f.advertise(id, fmt.Sprint(cores[id]), "1000Gi", creates(int32(nodes[id])))
+			}
+			held := map[string]int{}
+			for i, size := range sizes {
+				exists, created := false, false
+				for _, id := range ids {
+					exists = exists || held[id]+size <= cores[id]
+					created = created || held[id]+size <= cores[id]+8*nodes[id]
+				}
+				r, err := f.RequestReservation(context.Background(), "rome", fmt.Sprintf("request-%d", i), request(fmt.Sprint(size), "1Gi"))
+				if (err == nil) != created {
+					rt.Fatalf("%d cores beside %v: granted %t (%v), want %t", size, held, err == nil, err, created)
+				}
+				if err != nil {
+					continue
+				}
+				at := target(r)
+				if held[at] += size; held[at] > cores[at]+8*nodes[at] {
+					rt.Fatalf("%s has promised %d of %d cores and %d nodes", at, held[at], cores[at], nodes[at])
+				}
+				if exists && held[at] > cores[at] {
+					rt.Fatalf("%s must create nodes for %d cores, which exist elsewhere", at, size)
+				}
+			}
+		})
+	})
+}

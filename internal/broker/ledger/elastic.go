@@ -1,0 +1,93 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Elastic is the part of an offer that does not exist yet: nodes that the cluster creates for a
+// placement that does not fit on its existing nodes. A node that exists is part of Allocatable and no
+// longer of Elastic, so no capacity is offered twice.
+type Elastic struct {
+	// Amounts is how much the cluster lends of the nodes that it can still create, in total.
+	Amounts quantity.Amounts `json:"amounts,omitempty"`
+	// Nodes are these nodes. There may be none.
+	Nodes []quantity.NodeShape `json:"nodes,omitempty"`
+	// ReadyWithin is how long the cluster may take until the nodes for a placement are Ready, more than
+	// zero and at most MaxReadyWithin. The time counts from the grant.
+	ReadyWithin time.Duration `json:"readyWithin"`
+}
+
+// MaxReadyWithin is the longest time that a cluster may take to create nodes.
+const MaxReadyWithin = time.Hour
+
+func (e *Elastic) checkFields() error {
+	if e == nil {
+		return nil
+	}
+	if e.ReadyWithin <= 0 || e.ReadyWithin > MaxReadyWithin {
+		return fmt.Errorf("%w: new nodes Ready within %s, want more than 0 and at most %s", ErrMalformed, e.ReadyWithin, MaxReadyWithin)
+	}
+	for _, n := range e.Nodes {
+		if n.Count < 1 {
+			return fmt.Errorf("%w: %d new nodes", ErrMalformed, n.Count)
+		}
+		if err := checkAmounts(n.Free); err != nil {
+			return err
+		}
+	}
+	return checkAmounts(e.Amounts)
+}
+
+// Extensible returns the amounts that can be granted if the cluster creates all nodes that its offer
+// names. They are never below zero, and equal to Available for a cluster that creates none.
+func (c *Cluster) Extensible() quantity.Amounts {
+	if c.Elastic == nil {
+		return c.Available()
+	}
+	return c.Lendable().Add(c.Elastic.Amounts).Sub(c.Allocated).Sub(c.claimed).Max(nil)
+}
+
+// Provision records that the provider of a placement has begun to create nodes for it. It may then
+// acknowledge the placement until the nodes must be Ready.
+type Provision struct{ PlacementRef }
+
+// ProvisioningTime is what a reservation stores of an event Provision.
+type ProvisioningTime struct {
+	Placement int32
+	// Ends is when the nodes must be Ready.
+	Ends time.Time
+}
+
+// ProvisioningOf returns until when the provider of a placement creates nodes for it, nil if it does
+// not create any now.
+func (r *Reservation) ProvisioningOf(p *Placement) *ProvisioningTime {
+	if r.History == nil || r.Provisioning == nil || r.Provisioning.Placement != p.Number || !p.AcknowledgedAt.IsZero() || !r.Stands(p) {
+		return nil
+	}
+	return r.Provisioning
+}
+
+func (v *Provision) checkAgainst(s *State) error {
+	if err := s.checkStanding(v.PlacementRef); err != nil {
+		return err
+	}
+	_, p := s.findPlacement(v.PlacementRef)
+	switch {
+	case !p.AcknowledgedAt.IsZero():
+		return fmt.Errorf("placement %s: %w: it is acknowledged", v.PlacementRef, ErrTaken)
+	case s.Cluster(p.Provider).Elastic == nil:
+		return fmt.Errorf("placement %s: %w: %q does not offer to create nodes", v.PlacementRef, ErrTaken, p.Provider)
+	}
+	return nil
+}
+
+func (v *Provision) applyTo(s *State, _ time.Time) {
+	r, p := s.findPlacement(v.PlacementRef)
+	r.Changed = s.position
+	r.updateHistory(func(h *History) {
+		h.Provisioning = &ProvisioningTime{Placement: p.Number, Ends: p.AssignedAt.Time().Add(s.Cluster(p.Provider).Elastic.ReadyWithin)}
+	})
+}
