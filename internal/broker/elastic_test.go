@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -158,42 +160,132 @@ func TestWaitingRequestGetsNodesToCreate(t *testing.T) {
 	})
 }
 
-// Whatever is offered and requested, no cluster promises more than its nodes and those that it can
-// create, and a request is refused only if no cluster has room even then.
+// elasticRun is a run of random steps, with an oracle that only adds and compares cores.
+type elasticRun struct {
+	*fleet
+	rt *rapid.T
+	// cores and nodes are what each cluster offers: cores on existing nodes, and nodes that it can create.
+	cores, nodes map[string]int
+	// sizes and names are those of the requests that have not ended, by key. at is the provider of those that
+	// were granted.
+	sizes map[string]int
+	names map[string]string
+	at    map[string]string
+}
+
+func (e *elasticRun) held(id string) (sum int) {
+	for key, provider := range e.at {
+		if provider == id {
+			sum += e.sizes[key]
+		}
+	}
+	return sum
+}
+
+// fits returns whether a request fits on existing nodes of any cluster, and whether it fits at all.
+func (e *elasticRun) fits(size int) (exists, created bool) {
+	for id := range e.cores {
+		exists = exists || e.held(id)+size <= e.cores[id]
+		created = created || e.held(id)+size <= e.cores[id]+8*e.nodes[id]
+	}
+	return exists, created
+}
+
+func (e *elasticRun) offer(id string) {
+	e.cores[id], e.nodes[id] = rapid.IntRange(0, 10).Draw(e.rt, "cores"), rapid.IntRange(0, 2).Draw(e.rt, "nodes")
+	e.advertise(id, fmt.Sprint(e.cores[id]), "1000Gi", creates(int32(e.nodes[id])))
+}
+
+// request asks for some cores. It returns an error that is not expected.
+func (e *elasticRun) request(key string) {
+	size, waits := rapid.IntRange(1, 24).Draw(e.rt, "size"), rapid.Bool().Draw(e.rt, "waits")
+	req := request(fmt.Sprint(size), "1Gi")
+	if waits {
+		req.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
+	}
+	exists, created := e.fits(size)
+	r, err := e.RequestReservation(context.Background(), "rome", key, req)
+	if (err == nil) != (created || waits) {
+		e.rt.Fatalf("%d cores: %v, want one with room: %t", size, err, created)
+	}
+	if err != nil {
+		return
+	}
+	e.sizes[key], e.names[key] = size, r.Name
+	if r.Phase == v1.ReservationPhaseQueued {
+		return
+	}
+	if at := target(r); exists && e.held(at)+size > e.cores[at] {
+		e.rt.Fatalf("%s must create nodes for %d cores, which exist elsewhere", at, size)
+	}
+}
+
+// look notes what was granted, and checks that nothing was granted twice and that no request waits that fits.
+func (e *elasticRun) look(before map[string]int) {
+	synctest.Wait()
+	for key, name := range e.names {
+		r := e.get("rome", name)
+		if _, known := e.at[key]; !known && len(r.Placements) > 0 {
+			e.at[key] = target(r)
+		}
+	}
+	for id := range e.cores {
+		if held := e.held(id); held > before[id] && held > e.cores[id]+8*e.nodes[id] {
+			e.rt.Fatalf("%s has promised %d of %d cores and %d nodes", id, held, e.cores[id], e.nodes[id])
+		}
+	}
+	for key, size := range e.sizes {
+		if _, granted := e.at[key]; granted {
+			continue
+		}
+		if _, created := e.fits(size); created {
+			e.rt.Fatalf("%s waits, and its %d cores fit: held %v of %v and %v nodes", key, size, e.at, e.cores, e.nodes)
+		}
+	}
+}
+
+// Whatever is offered, requested and released, no cluster promises more than its nodes and those that it
+// can create, nodes are created only for what fits on no existing ones, and a request is refused or waits
+// only as long as no cluster has room even then.
 func TestElasticOffersAreNeverOversold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		ids := []string{"paris", "berlin", "oslo"}
-		cores, nodes := map[string]int{}, map[string]int{}
-		for _, id := range ids {
-			cores[id], nodes[id] = rapid.IntRange(0, 20).Draw(rt, id), rapid.IntRange(0, 3).Draw(rt, id+" nodes")
-		}
-		sizes := rapid.SliceOfN(rapid.IntRange(1, 24), 1, 8).Draw(rt, "requests")
 		inFleet(t, func(f *fleet) {
-			f.advertise("rome", "1", "1Gi")
+			e := &elasticRun{fleet: f, rt: rt, cores: map[string]int{}, nodes: map[string]int{}, sizes: map[string]int{}, names: map[string]string{}, at: map[string]string{}}
+			f.advertise("rome", "0", "1Gi")
+			ids := []string{"berlin", "oslo", "paris"}
 			for _, id := range ids {
-				f.advertise(id, fmt.Sprint(cores[id]), "1000Gi", creates(int32(nodes[id])))
+				e.offer(id)
 			}
-			held := map[string]int{}
-			for i, size := range sizes {
-				exists, created := false, false
+			for i := range rapid.IntRange(1, 25).Draw(rt, "steps") {
+				before := map[string]int{}
 				for _, id := range ids {
-					exists = exists || held[id]+size <= cores[id]
-					created = created || held[id]+size <= cores[id]+8*nodes[id]
+					before[id] = e.held(id)
 				}
-				r, err := f.RequestReservation(context.Background(), "rome", fmt.Sprintf("request-%d", i), request(fmt.Sprint(size), "1Gi"))
-				if (err == nil) != created {
-					rt.Fatalf("%d cores beside %v: granted %t (%v), want %t", size, held, err == nil, err, created)
+				switch keys := slices.Sorted(maps.Keys(e.sizes)); rapid.SampledFrom([]string{"request", "request", "offer", "release", "kill"}).Draw(rt, "step") {
+				case "request":
+					e.request(fmt.Sprintf("request-%d", i))
+				case "offer":
+					e.offer(rapid.SampledFrom(ids).Draw(rt, "cluster"))
+				case "kill":
+					f.kill()
+					for _, id := range ids {
+						f.advertise(id, fmt.Sprint(e.cores[id]), "1000Gi", creates(int32(e.nodes[id])))
+					}
+				case "release":
+					if len(keys) == 0 {
+						continue
+					}
+					key := rapid.SampledFrom(keys).Draw(rt, "released")
+					r := f.get("rome", e.names[key])
+					f.release("rome", r.Name)
+					for n := range r.Placements {
+						f.mustReport(r.Placements[n].ClusterID, r, n+1, provider, v1.StatusReportStateGone)
+					}
+					delete(e.sizes, key)
+					delete(e.names, key)
+					delete(e.at, key)
 				}
-				if err != nil {
-					continue
-				}
-				at := target(r)
-				if held[at] += size; held[at] > cores[at]+8*nodes[at] {
-					rt.Fatalf("%s has promised %d of %d cores and %d nodes", at, held[at], cores[at], nodes[at])
-				}
-				if exists && held[at] > cores[at] {
-					rt.Fatalf("%s must create nodes for %d cores, which exist elsewhere", at, size)
-				}
+				e.look(before)
 			}
 		})
 	})
