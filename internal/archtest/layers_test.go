@@ -14,7 +14,7 @@ var wings = map[string][]string{
 }
 
 // vocabulary is what every package may import: values without behaviour of their own.
-var vocabulary = []string{"api", "internal/agent/placement", "internal/broker/reputation", "internal/fault", "internal/lending", "internal/message", "internal/money", "internal/packing", "internal/quantity", "internal/requirements"}
+var vocabulary = []string{"api", "internal/agent/placement", "internal/broker/reputation", "internal/fault", "internal/lending", "internal/message", "internal/money", "internal/packing", "internal/quantity", "internal/receipt", "internal/requirements"}
 
 // pure packages take values and return values, so that tests can try every case.
 var pure = []string{

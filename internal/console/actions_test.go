@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,8 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -30,20 +33,23 @@ func lenderSnapshot(t *testing.T) *view.Snapshot {
 	t.Helper()
 	s := memberSnapshot(t)
 	s.Member.Requests[0].Spec.Duration = &metav1.Duration{Duration: 8 * time.Hour}
-	lent := func(name, consumer, receipt string) *agentv1alpha1.ProviderInstruction {
+	lent := func(name, consumer string, price *receipt.Price) *agentv1alpha1.ProviderInstruction {
 		p := &agentv1alpha1.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-1", CreationTimestamp: timeBefore(2 * time.Hour)}}
 		p.Spec = agentv1alpha1.ProviderInstructionSpec{
 			ReservationName: name, Placement: 1, RequesterClusterID: consumer, ExpiresAt: &metav1.Time{Time: noon.Add(6 * time.Hour)},
 			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")},
 		}
-		if receipt != "" {
-			p.Spec.Receipt = &brokerv1alpha1.Receipt{Statement: receipt}
-		}
+		text, err := json.Marshal(&receipt.Statement{SignedAt: noon, Agreement: receipt.Agreement{
+			Reservation: name, Placement: 1, Requester: consumer, Provider: "rome", State: receipt.Held,
+			Resources: map[string]string{"cpu": "2", "memory": "4Gi"}, Price: price, HeldSince: noon.Add(-2 * time.Hour),
+		}})
+		runtest.Check(t, err)
+		p.Spec.Receipt = &brokerv1alpha1.Receipt{Statement: string(text), Certificates: [][]byte{{1}}}
 		p.Status.Phase, p.Status.Enforced = agentv1alpha1.InstructionActive, true
 		return p
 	}
-	milan := lent("res-8qk2m4x9aa", "milan", `{"agreement":{"price":{"currency":"EUR","perHour":"0.84","once":"0.1"},"heldSince":"2026-11-20T10:00:00Z"}}`)
-	turin := lent("res-7hw3c5d2bb", "turin", `{"agreement":{"heldSince":"2026-11-20T10:00:00Z"}}`)
+	milan := lent("res-8qk2m4x9aa", "milan", &receipt.Price{Currency: "EUR", PerHour: "0.84", Rates: map[string]string{"cpu": "0.4", "memory": "0.01"}, Once: "0.1"})
+	turin := lent("res-7hw3c5d2bb", "turin", nil)
 	turin.Status.Recalled = &agentv1alpha1.RecalledPlacement{Since: timeBefore(time.Minute), EndsAt: metav1.Time{Time: noon.Add(9 * time.Minute)}}
 	s.Member.ProviderInstructions = append(s.Member.ProviderInstructions, turin, milan)
 	return s

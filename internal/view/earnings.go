@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +9,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 )
 
 // earning is the price of a placement in its provider.
@@ -26,21 +26,12 @@ func earningOf(p *agentv1alpha1.ProviderInstruction) *earning {
 	if p.Spec.Receipt == nil {
 		return nil
 	}
-	var statement struct {
-		Agreement struct {
-			Price *struct {
-				PerHour, Once, Currency string
-			}
-			HeldSince time.Time
-			EndedAt   *time.Time
-		}
-	}
-	if err := json.Unmarshal([]byte(p.Spec.Receipt.Statement), &statement); err != nil || statement.Agreement.Price == nil {
+	statement, err := receipt.Read(p.Spec.Receipt)
+	if err != nil || statement.Agreement.Price == nil {
 		return nil
 	}
 	a := &statement.Agreement
 	e := &earning{currency: a.Price.Currency, since: a.HeldSince, until: a.EndedAt}
-	var err error
 	if e.perHour, err = money.ParsePrice(a.Price.PerHour); err != nil {
 		return nil
 	}
