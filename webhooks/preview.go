@@ -129,20 +129,20 @@ func (p *Previewer) admits(user string) bool {
 // previewOf converts an answer of the broker to a view.
 func previewOf(q *v1.Quote, waits bool) *view.Preview {
 	length := view.FormatHours(q.Hours)
-	priceOf := func(perHour, total, currency string) view.QuotedPrice {
+	priceOf := func(perHour, total, currency string, unpriced []string) view.QuotedPrice {
 		if currency == "" || perHour == "" {
 			return view.QuotedPrice{}
 		}
-		return view.QuotedPrice{PerHour: perHour, Total: total, Currency: currency, For: length}
+		return view.QuotedPrice{PerHour: perHour, Total: total, Currency: currency, For: length, NotPriced: unpriced}
 	}
-	out := &view.Preview{Provider: q.ClusterID, Waits: waits && q.ClusterID == "", Price: priceOf(q.PricePerHour, q.PriceTotal, q.Currency)}
+	out := &view.Preview{Provider: q.ClusterID, Waits: waits && q.ClusterID == "", Price: priceOf(q.PricePerHour, q.PriceTotal, q.Currency, q.NotPriced)}
 	for _, c := range q.Candidates {
 		if c.ClusterID == q.ClusterID && q.ClusterID != "" {
 			continue
 		}
 		candidate := view.QuotedCandidate{ClusterID: c.ClusterID, Fits: c.Score != ""}
 		if candidate.Fits {
-			candidate.Price = priceOf(c.PricePerHour, c.PriceTotal, c.Currency)
+			candidate.Price = priceOf(c.PricePerHour, c.PriceTotal, c.Currency, c.NotPriced)
 		} else {
 			candidate.Reason, candidate.Message = c.Reason, c.Message
 		}

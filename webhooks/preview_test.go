@@ -27,11 +27,11 @@ func reviewing(ctx context.Context, user string, dry bool) context.Context {
 func fixedTime() time.Time { return time.Unix(1_700_000_000, 0) }
 
 var parisQuote = &v1.Quote{
-	ClusterID: "paris", PricePerHour: "0.4", PriceTotal: "3.2", Currency: "EUR", Hours: 8,
+	ClusterID: "paris", PricePerHour: "0.4", PriceTotal: "3.2", Currency: "EUR", NotPriced: []string{"memory"}, Hours: 8,
 	Rejected: map[string]int32{"Self": 1, "InsufficientResource": 2},
 	Candidates: []v1.QuotedCandidate{
 		{Candidate: v1.Candidate{ClusterID: "paris", Score: "90.00", PricePerHour: "0.4", Currency: "EUR"}, PriceTotal: "3.2"},
-		{Candidate: v1.Candidate{ClusterID: "oslo", Score: "80.00", Reason: "LowerScore", PricePerHour: "0.5", Currency: "EUR"}, PriceTotal: "4"},
+		{Candidate: v1.Candidate{ClusterID: "oslo", Score: "80.00", Reason: "LowerScore", PricePerHour: "0.5", Currency: "EUR", NotPriced: []string{"cpu", "memory"}}, PriceTotal: "4"},
 		{Candidate: v1.Candidate{ClusterID: "berlin", Reason: "InsufficientResource", Message: "lacks 1 of 4 cpu"}},
 		{Candidate: v1.Candidate{ClusterID: "rome", Reason: "Self"}},
 	},
@@ -48,7 +48,7 @@ func TestDryRunsShowWhoWouldServe(t *testing.T) {
 		want       []string
 	}{
 		"a request that is served": {dry: true, answer: parisQuote, want: []string{
-			"quote: paris would serve it for 0.4 EUR per hour, 3.2 EUR for 8h", "quote: oslo could serve it too for 0.5 EUR per hour, 4 EUR for 8h",
+			"quote: paris would serve it for 0.4 EUR per hour, 3.2 EUR for 8h, memory not priced", "quote: oslo could serve it too for 0.5 EUR per hour, 4 EUR for 8h, cpu and memory not priced",
 			"quote: berlin cannot serve it: InsufficientResource: lacks 1 of 4 cpu", "quote: others cannot serve it: 1 InsufficientResource",
 		}},
 		"a request that waits": {dry: true, waits: true, answer: &v1.Quote{Rejected: map[string]int32{"Stale": 1}}, want: []string{

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ func TestQuoteNamesPricesAndReasons(t *testing.T) {
 		f.advertise("oslo", "8", "8Gi", func(a *v1.Advertisement) {
 			a.Cost = v1.Cost{CPUCost: "0.1", MemoryCost: "0", StorageCost: "0.001", EgressCost: "0.09", Currency: "USD"}
 		})
-		f.advertise("paris", "8", "8Gi", priced("0.2", "EUR"))
+		f.advertise("paris", "8", "8Gi", func(a *v1.Advertisement) { a.Cost = v1.Cost{CPUCost: "0.2", Currency: "EUR"} })
 		f.advertise("berlin", "1", "1Gi", priced("0.01", "EUR"))
 		f.set(func(c *settings.Config) {
 			c.Weights = decision.Weights{decision.Cost: 100}
@@ -77,20 +78,20 @@ func TestQuoteNamesPricesAndReasons(t *testing.T) {
 		})
 		// oslo: 4 × 0.1 + 10 × 0.001 dollars an hour, and 10 × 0.09 once; paris: 4 × 0.2 euros an
 		// hour.
-		if quote.ClusterID != "oslo" || quote.Currency != "EUR" || quote.PricePerHour != "0.4" || quote.PriceTotal != "4" || quote.Hours != 10 || quote.RatesDate != "2026-11-20" {
+		if quote.ClusterID != "oslo" || quote.Currency != "EUR" || quote.PricePerHour != "0.4" || quote.PriceTotal != "4" || quote.Hours != 10 || quote.RatesDate != "2026-11-20" || quote.NotPriced != nil {
 			t.Errorf("got %+v", quote)
 		}
 		if len(quote.Candidates) != 3 {
 			t.Fatalf("candidates %+v", quote.Candidates)
 		}
-		if c := quote.Candidates[1]; c.ClusterID != "paris" || c.PriceTotal != "8" || c.Criteria["cost"] != "50.00" {
+		if c := quote.Candidates[1]; c.ClusterID != "paris" || c.PriceTotal != "8" || c.Criteria["cost"] != "50.00" || !slices.Equal(c.NotPriced, []string{"memory"}) {
 			t.Errorf("the second is %+v", c)
 		}
 		if c := quote.Candidates[2]; c.ClusterID != "berlin" || c.Reason != "InsufficientResource" || !strings.Contains(c.Message, "has 1 cpu free") {
 			t.Errorf("the third is %+v", c)
 		}
 		f.set(func(c *settings.Config) { c.Visibility.HidePrices = true })
-		if c := f.quote(request("4", "1Gi")).Candidates[1]; c.PricePerHour != "" || c.PriceTotal != "" {
+		if c := f.quote(request("4", "1Gi")).Candidates[1]; c.PricePerHour != "" || c.PriceTotal != "" || c.NotPriced != nil {
 			t.Errorf("of another it shows %+v", c)
 		}
 	})

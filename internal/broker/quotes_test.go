@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,13 +55,13 @@ func (f *fleet) wantAvailable(id, want string) {
 
 func TestHeldQuoteIsTakenOver(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		f.advertise("paris", "8", "16Gi", priced("0.2", "EUR"))
+		f.advertise("paris", "8", "16Gi", func(a *v1.Advertisement) { a.Cost = v1.Cost{CPUCost: "0.2", Currency: "EUR"} })
 		f.advertise("berlin", "4", "8Gi", priced("0.1", "EUR"))
 		req := with(func(r *v1.ReservationRequest) {
 			r.Resources, r.DurationSeconds = v1.Amounts{"cpu": "6", "memory": "1Gi"}, 7200
 		})
 		quote := f.hold("rome", "quote-01", held(60, req))
-		if quote.ClusterID != "paris" || quote.PriceTotal != "2.4" || quote.RemainingSeconds != 60 || time.Until(quote.HeldUntil).Round(time.Second) != time.Minute {
+		if quote.ClusterID != "paris" || quote.PriceTotal != "2.4" || !slices.Equal(quote.NotPriced, []string{"memory"}) || quote.RemainingSeconds != 60 || time.Until(quote.HeldUntil).Round(time.Second) != time.Minute {
 			t.Errorf("got %+v", quote)
 		}
 		f.wantAvailable("paris", "2 15Gi")
@@ -72,7 +73,7 @@ func TestHeldQuoteIsTakenOver(t *testing.T) {
 		f.advertise("oslo", "64", "64Gi", priced("0.01", "EUR"))
 		f.advertise("paris", "8", "16Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "8"} })
 		r := f.reserve("rome", "request-1", taking(quote, req))
-		if won := candidate(t, r, "paris"); target(r) != "paris" || won.PricePerHour != "1.2" {
+		if won := candidate(t, r, "paris"); target(r) != "paris" || won.PricePerHour != "1.2" || !slices.Equal(won.NotPriced, quote.NotPriced) {
 			t.Errorf("granted on %s, explained as %+v", target(r), won)
 		}
 		if again := f.reserve("rome", "request-1", taking(quote, req)); again.Name != r.Name {

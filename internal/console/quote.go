@@ -98,19 +98,13 @@ type quotePage struct {
 	Verdict string
 	Level   view.Level
 	Columns []view.Column
-	Rows    []quoteRow
+	Rows    []view.QuoteRow
 	// Others are warnings of the API server about something else.
 	Others []string
 	// Actions is a link to the form that makes the request.
 	Actions []actionLink
 	// Reserve is the command that makes the request, and Hold the one that holds this decision.
 	Reserve, Hold string
-}
-
-// quoteRow is a cluster with its answer. Reason is the word with which the answer begins, if it has a page.
-type quoteRow struct {
-	Cells               []string
-	Reason, Explanation string
 }
 
 func buildQuote(ctx context.Context, v *visit) (*content, error) {
@@ -150,17 +144,7 @@ func (p *quotePage) fillIn(quote *view.Preview, others []string) {
 	}
 	p.Quote = quote
 	p.Verdict, p.Level = quote.Judge()
-	table := quote.Table()
-	p.Columns = table.Columns
-	for _, row := range table.Rows {
-		answer := row.Cells[len(row.Cells)-1]
-		reason, explanation, _ := strings.Cut(answer, ": ")
-		shown := quoteRow{Cells: row.Cells[:len(row.Cells)-1], Explanation: answer}
-		if terms := view.Explain(reason); len(terms) > 0 {
-			shown.Reason, shown.Explanation = terms[0].Word, explanation
-		}
-		p.Rows = append(p.Rows, shown)
-	}
+	p.Columns, p.Rows = quote.Table().Columns, quote.Rows()
 	p.Reserve = "kubectl broker reserve NAME" + p.arguments()
 	if quote.Provider != "" && p.Queue == "" {
 		p.Hold = "kubectl broker quote NAME" + p.arguments() + " --hold 5m"

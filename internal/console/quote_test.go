@@ -26,7 +26,7 @@ var previews = map[string]view.Preview{
 	"2": {
 		Provider: "paris", Price: view.QuotedPrice{PerHour: "0.84", Total: "6.72", Currency: "EUR", For: "8h"},
 		Candidates: []view.QuotedCandidate{
-			{ClusterID: "berlin", Fits: true, Price: view.QuotedPrice{PerHour: "1.14", Total: "9.12", Currency: "EUR", For: "8h"}},
+			{ClusterID: "berlin", Fits: true, Price: view.QuotedPrice{PerHour: "1.14", Total: "9.12", Currency: "EUR", For: "8h", NotPriced: []string{"memory"}}},
 			{ClusterID: "oslo", Reason: "Stale", Message: "last heard 12m ago"},
 		},
 		Others: map[string]int32{"InsufficientResource": 6},

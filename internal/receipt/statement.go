@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -55,6 +57,16 @@ type Agreement struct {
 	// Ended.
 	EndedAt *time.Time `json:"endedAt,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
+}
+
+// NotPriced returns the agreed resources without a price, sorted.
+func (a *Agreement) NotPriced() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(a.Resources)) {
+		if a.Price == nil || a.Price.Rates[name] == "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Equal reports whether both agreements are the same.

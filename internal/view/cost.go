@@ -374,7 +374,7 @@ func shortMoney(text string) string {
 }
 
 // priceOrNone is shortMoney, except that it says so if there is no price.
-func priceOrNone(text string) string { return shortMoney(cmp.Or(text, notPriced)) }
+func priceOrNone(text string) string { return shortMoney(cmp.Or(text, NotPriced)) }
 
 // percentOf returns part as a percentage of whole, which must not be zero.
 func percentOf(part, whole money.Sum) int64 {

@@ -232,8 +232,23 @@ func (s *Snapshot) describeEnd(at *metav1.Time, granted *brokerv1alpha1.Granted)
 	return ""
 }
 
-// notPriced is shown in place of a price that a provider does not name.
-const notPriced = "not priced"
+// NotPriced is shown in place of a price that a provider does not name.
+const NotPriced = "not priced"
+
+// andBetween separates the names of resources.
+const andBetween = " and "
+
+// WithNotPriced adds to a price the resources that it leaves out, for example "0.84 EUR, nvidia.com/gpu not priced".
+func WithNotPriced[T ~string](price string, names []T) string {
+	separator := ", "
+	for _, name := range names {
+		price, separator = price+separator+string(name), andBetween
+	}
+	if len(names) > 0 {
+		price += " " + NotPriced
+	}
+	return price
+}
 
 // describeCost describes what a reservation costs, for example "0.84 EUR per hour, 1.68 EUR so far, 6.72 EUR to the
 // end". It returns "" if nothing is granted and nothing was paid.
@@ -242,7 +257,7 @@ func (s *Snapshot) describeCost(c *brokerv1alpha1.ReservationCost, granted *brok
 	case c == nil && granted == nil:
 		return ""
 	case c == nil:
-		return notPriced
+		return NotPriced
 	}
 	var parts []string
 	if c.PerHour != "" {
@@ -255,10 +270,7 @@ func (s *Snapshot) describeCost(c *brokerv1alpha1.ReservationCost, granted *brok
 	if c.ToEnd != "" {
 		parts = append(parts, c.ToEnd+" "+c.Currency+" to the end")
 	}
-	if len(c.NotPriced) > 0 {
-		parts = append(parts, strings.Join(c.NotPriced, " and ")+" "+notPriced)
-	}
-	return strings.Join(parts, ", ")
+	return WithNotPriced(strings.Join(parts, ", "), c.NotPriced)
 }
 
 // costPlaces is the number of decimal places to which costSoFar rounds.

@@ -156,11 +156,11 @@ func (s *Snapshot) newListed(o *object, r *brokerv1alpha1.Reservation) Listed {
 	if granted := r.Status.Granted; granted != nil {
 		l.Amounts = FormatAmounts(granted.Resources)
 	}
-	if cost := r.Status.Cost; cost != nil && cost.PerHour != "" {
-		l.Price = cost.PerHour + " " + cost.Currency
-		if len(cost.NotPriced) > 0 {
-			l.Price += ", " + strings.Join(cost.NotPriced, " and ") + " " + notPriced
-		}
+	switch cost := r.Status.Cost; {
+	case cost == nil && r.Status.Granted != nil:
+		l.Price = NotPriced
+	case cost != nil && cost.PerHour != "":
+		l.Price = WithNotPriced(cost.PerHour+" "+cost.Currency, cost.NotPriced)
 	}
 	return l
 }

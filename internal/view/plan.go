@@ -72,10 +72,11 @@ type PlannedStep struct {
 	// Phase is Reserved, Queued or Ended.
 	Phase string `json:"phase"`
 	// Provider is the cluster that serves the reservation while the phase is Reserved. PerHour is its price for one
-	// hour, in Currency.
-	Provider string `json:"provider,omitempty"`
-	PerHour  string `json:"perHour,omitempty"`
-	Currency string `json:"currency,omitempty"`
+	// hour, in Currency. NotPriced are the resources for which it names no price.
+	Provider  string   `json:"provider,omitempty"`
+	PerHour   string   `json:"perHour,omitempty"`
+	Currency  string   `json:"currency,omitempty"`
+	NotPriced []string `json:"notPriced,omitempty"`
 	// Reason is why the reservation has ended. Message explains why it waits or has ended.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -104,6 +105,8 @@ type PlanTotals struct {
 	Waiting int `json:"waiting"`
 	// PerHour is what the served reservations cost per hour in all: one sum for each currency, sorted by currency.
 	PerHour []PlannedPrice `json:"perHour,omitempty"`
+	// NotPriced is how many served reservations have resources without a price, which PerHour leaves out.
+	NotPriced int `json:"notPriced,omitempty"`
 	// Lendable and Free are sums over the clusters that take new reservations, in millicores, bytes or pieces.
 	Lendable map[corev1.ResourceName]int64 `json:"lendable,omitempty"`
 	Free     map[corev1.ResourceName]int64 `json:"free,omitempty"`
@@ -318,10 +321,13 @@ func describePrices(r *PlannedReservation) string {
 }
 
 func (s *PlannedStep) priceText() string {
-	if s.Currency == "" {
+	switch {
+	case s.Provider == "":
 		return ""
+	case s.Currency == "":
+		return NotPriced
 	}
-	return s.PerHour + " " + s.Currency
+	return WithNotPriced(s.PerHour+" "+s.Currency, s.NotPriced)
 }
 
 // DescribeRequests counts the planned requests by when they are served.
@@ -397,6 +403,9 @@ func (t *PlanTotals) describePrice() string {
 	var parts []string
 	for _, m := range t.PerHour {
 		parts = append(parts, m.PerHour+" "+m.Currency)
+	}
+	if t.NotPriced > 0 {
+		parts = append(parts, fmt.Sprintf("%d not fully priced", t.NotPriced))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "-")
 }

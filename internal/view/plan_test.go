@@ -35,16 +35,18 @@ func plannedReservation(name string, without, with []PlannedStep) PlannedReserva
 
 func plannedDrain() *Plan {
 	lendable := map[corev1.ResourceName]int64{"cpu": 64_000, "memory": 256 << 30}
+	partly := inPlan(0, PlannedReserved, "paris", "0.91", "")
+	partly.NotPriced = []string{"nvidia.com/gpu"}
 	p := &Plan{
 		Change: "if oslo were drained with a notice of 10m0s", At: metav1.NewTime(noon), Until: metav1.NewTime(noon.Add(10 * time.Minute)), Record: 512,
 		Affected: []PlannedReservation{
-			plannedReservation("moves", nil, []PlannedStep{inPlan(0, PlannedReserved, "paris", "0.91", "")}),
+			plannedReservation("moves", nil, []PlannedStep{partly}),
 			plannedReservation("waits", nil, []PlannedStep{inPlan(10*time.Minute, PlannedQueued, "", "", "waits for capacity, place 1 of 1: \x1b[31mno cluster can hold 8 of cpu")}),
 			plannedReservation("fails", nil, []PlannedStep{inPlan(10*time.Minute, PlannedEnded, "Failed", "", "the broker's administrator has drained oslo, and no cluster can hold 8 of cpu")}),
 			plannedReservation("expires", []PlannedStep{inPlan(time.Minute, PlannedEnded, "Expired", "", "")},
 				[]PlannedStep{inPlan(0, PlannedReserved, "paris", "", ""), inPlan(time.Minute, PlannedEnded, "Expired", "", "")}),
 		},
-		Without:     PlanTotals{Served: 41, Waiting: 6, PerHour: []PlannedPrice{{"31.2", "EUR"}}, Lendable: lendable, Free: lendable},
+		Without:     PlanTotals{Served: 41, NotPriced: 2, Waiting: 6, PerHour: []PlannedPrice{{"31.2", "EUR"}}, Lendable: lendable, Free: lendable},
 		With:        PlanTotals{Served: 40, Waiting: 7, Lendable: map[corev1.ResourceName]int64{"cpu": 32_000}, Free: map[corev1.ResourceName]int64{"cpu": 1500}},
 		Assumptions: []string{"nobody asks for anything else"},
 	}

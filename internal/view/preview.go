@@ -43,6 +43,8 @@ type QuotedPrice struct {
 	Currency string `json:"currency,omitempty"`
 	// For is a duration such as "8h"; "24h" if the request has none.
 	For string `json:"for,omitempty"`
+	// NotPriced are the requested resources for which the cluster names no price. PerHour and Total leave them out.
+	NotPriced []string `json:"notPriced,omitempty"`
 }
 
 // QuotedCandidate is a cluster that was not chosen as the provider in a quote.
@@ -64,6 +66,8 @@ const (
 	// maxQuotedCandidates is how many candidates get a warning of their own. It keeps the sum of all warnings below
 	// 4096 characters, above which the API server cuts them.
 	maxQuotedCandidates = 8
+	// maxUnpriced is the length up to which a warning names the resources without a price; more are only counted.
+	maxUnpriced = 40
 	// maxAdvice is the maximum number of texts in Advice.
 	maxAdvice = 3
 )
@@ -165,7 +169,11 @@ func (p QuotedPrice) describe() string {
 	if p.Currency == "" {
 		return ", without a price"
 	}
-	return fmt.Sprintf(" for %s %s per hour, %s %s for %s", p.PerHour, p.Currency, p.Total, p.Currency, p.For)
+	names := p.NotPriced
+	if len(strings.Join(names, andBetween)) > maxUnpriced {
+		names = []string{countNoun(len(names), "resource", "resources")}
+	}
+	return WithNotPriced(fmt.Sprintf(" for %s %s per hour, %s %s for %s", p.PerHour, p.Currency, p.Total, p.Currency, p.For), names)
 }
 
 // cells returns the price per hour and in total, each "-" without a price.
@@ -173,11 +181,11 @@ func (p QuotedPrice) cells() (perHour, total string) {
 	if p.Currency == "" {
 		return "-", "-"
 	}
-	return p.PerHour + " " + p.Currency, p.Total + " " + p.Currency
+	return WithNotPriced(p.PerHour+" "+p.Currency, p.NotPriced), p.Total + " " + p.Currency
 }
 
 // priceForm is the format of a price in a warning.
-const priceForm = `(?:, without a price| for (\S+) (\S+) per hour, (\S+) \S+ for (\S+))$`
+const priceForm = `(?:, without a price| for (\S+) (\S+) per hour, (\S+) \S+ for ([^ ,]+)(?:, (.+) ` + NotPriced + `)?)$`
 
 // warningForms are the formats of the warnings that Warnings returns, without quotePrefix, and what they say of the
 // quote.
@@ -199,7 +207,11 @@ var warningForms = []struct {
 }
 
 func priceOf(parts []string) QuotedPrice {
-	return QuotedPrice{PerHour: parts[0], Currency: parts[1], Total: parts[2], For: parts[3]}
+	p := QuotedPrice{PerHour: parts[0], Currency: parts[1], Total: parts[2], For: parts[3]}
+	if parts[4] != "" {
+		p.NotPriced = strings.Split(parts[4], andBetween)
+	}
+	return p
 }
 
 // ParseWarnings returns the quote in the warnings of a dry run, nil if there is none. others are the warnings about
@@ -239,26 +251,41 @@ func parseCounts(text string) map[string]int32 {
 	return counts
 }
 
-// Table returns the quote as a table with one row for each cluster, the provider first. One row counts the other
-// rejected clusters of each reason.
-func (q *Preview) Table() Table {
-	t := Table{Columns: []Column{{Name: "Cluster"}, {Name: "Per hour"}, {Name: "Total"}, {Name: "For"}, {Name: "Answer"}}}
-	addRow := func(cluster string, p QuotedPrice, answer string) {
+// QuoteRow describes a cluster in a quote, or all other clusters with the same reason, for display.
+type QuoteRow struct {
+	// Cells are the cluster, its price per hour, its total price, and the duration of that.
+	Cells []string
+	// Reason is why the cluster cannot serve the request; "" if it can. Answer explains it.
+	Reason, Answer string
+}
+
+// Rows returns one row for each cluster, the provider first, and then one for the other rejected clusters of each reason.
+func (q *Preview) Rows() (rows []QuoteRow) {
+	addRow := func(cluster string, p QuotedPrice, reason, answer string) {
 		perHour, total := p.cells()
-		t.Rows = append(t.Rows, Row{Cells: []string{cluster, perHour, total, cmp.Or(p.For, "-"), answer}})
+		rows = append(rows, QuoteRow{[]string{cluster, perHour, total, cmp.Or(p.For, "-")}, reason, answer})
 	}
 	if q.Provider != "" {
-		addRow(q.Provider, q.Price, "serves it")
+		addRow(q.Provider, q.Price, "", "serves it")
 	}
 	for _, c := range q.Candidates {
 		if c.Fits {
-			addRow(c.ClusterID, c.Price, "could serve it too")
+			addRow(c.ClusterID, c.Price, "", "could serve it too")
 			continue
 		}
-		addRow(c.ClusterID, QuotedPrice{}, c.Reason+withPrefix(": ", c.Message))
+		addRow(c.ClusterID, QuotedPrice{}, c.Reason, c.Message)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(q.Others)) {
-		addRow(fmt.Sprintf("%d others", q.Others[reason]), QuotedPrice{}, reason)
+		addRow(fmt.Sprintf("%d others", q.Others[reason]), QuotedPrice{}, reason, "")
+	}
+	return rows
+}
+
+// Table returns the Rows as a table.
+func (q *Preview) Table() Table {
+	t := Table{Columns: []Column{{Name: "Cluster"}, {Name: "Per hour"}, {Name: "Total"}, {Name: "For"}, {Name: "Answer"}}}
+	for _, r := range q.Rows() {
+		t.Rows = append(t.Rows, Row{Cells: append(r.Cells, strings.Trim(r.Reason+": "+r.Answer, ": "))})
 	}
 	return t
 }
@@ -286,7 +313,7 @@ func NewHeldQuote(q *agentv1alpha1.Quote) *HeldQuote {
 		length = FormatHours(q.Spec.Duration.Hours())
 	}
 	if c := q.Status.Cost; c != nil {
-		out.Price = QuotedPrice{PerHour: c.PerHour, Total: c.ToEnd, Currency: c.Currency, For: length}
+		out.Price = QuotedPrice{PerHour: c.PerHour, Total: c.ToEnd, Currency: c.Currency, For: length, NotPriced: c.NotPriced}
 	}
 	for _, c := range q.Status.Candidates {
 		if c.ClusterID != out.Provider {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,8 +12,8 @@ import (
 
 var previewMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: "Preview"}
 
-func euros(perHour, total, duration string) QuotedPrice {
-	return QuotedPrice{PerHour: perHour, Total: total, Currency: "EUR", For: duration}
+func euros(perHour, total, duration string, unpriced ...string) QuotedPrice {
+	return QuotedPrice{PerHour: perHour, Total: total, Currency: "EUR", For: duration, NotPriced: unpriced}
 }
 
 var previews = map[string]struct {
@@ -21,12 +22,12 @@ var previews = map[string]struct {
 }{
 	"a provider, a rival and a cluster without room": {
 		Preview{Provider: "paris", Price: euros("0.4", "3.2", "8h"), Candidates: []QuotedCandidate{
-			{ClusterID: "oslo", Fits: true, Price: euros("0.5", "4", "8h")}, {ClusterID: "berlin", Fits: true},
+			{ClusterID: "oslo", Fits: true, Price: euros("0.5", "4", "8h", "memory", "nvidia.com/gpu")}, {ClusterID: "berlin", Fits: true},
 			{ClusterID: "madrid", Reason: "InsufficientResource", Message: "lacks 1 of 4 cpu"}, {ClusterID: "rennes", Reason: "Stale"},
 		}},
 		[]string{
 			"quote: paris would serve it for 0.4 EUR per hour, 3.2 EUR for 8h",
-			"quote: oslo could serve it too for 0.5 EUR per hour, 4 EUR for 8h",
+			"quote: oslo could serve it too for 0.5 EUR per hour, 4 EUR for 8h, memory and nvidia.com/gpu not priced",
 			"quote: berlin could serve it too, without a price",
 			"quote: madrid cannot serve it: InsufficientResource: lacks 1 of 4 cpu",
 			"quote: rennes cannot serve it: Stale",
@@ -76,7 +77,8 @@ func TestWarningsOfAnotherVersionStayReadable(t *testing.T) {
 // If all warnings together have more than 4096 characters, the API server cuts each to 256. This test uses a fleet of
 // hostile members whose texts are as long as possible.
 func TestPreviewFitsIntoWarnings(t *testing.T) {
-	q := Preview{Provider: strings.Repeat("p", 40), Price: euros(strings.Repeat("9", 40), strings.Repeat("9", 60), "87600h")}
+	unpriced := slices.Repeat([]string{strings.Repeat("r", 317)}, 10)
+	q := Preview{Provider: strings.Repeat("p", 40), Price: euros(strings.Repeat("9", 40), strings.Repeat("9", 60), "87600h", unpriced...)}
 	rejected := map[string]int32{}
 	for i := range 100 {
 		reason := []string{"InsufficientResource", "Stale", "Paused", "Denied", "LabelsDoNotMatch"}[i%5]
@@ -95,6 +97,9 @@ func TestPreviewFitsIntoWarnings(t *testing.T) {
 		}
 		if total > 4096 {
 			t.Errorf("%d characters in all", total)
+		}
+		if read, _ := ParseWarnings(q.Warnings()); read.Provider != q.Provider || q.Provider != "" && !slices.Equal(read.Price.NotPriced, []string{"10 resources"}) {
+			t.Errorf("the warnings say that %q serves it, without a price for %q", read.Provider, read.Price.NotPriced)
 		}
 	}
 }

@@ -345,7 +345,7 @@ func candidateRows(candidates []brokerv1alpha1.Candidate) []CandidateRow {
 	for i, c := range candidates {
 		row := CandidateRow{ClusterID: cmp.Or(c.ClusterID, fmt.Sprintf("candidate-%d", i+1)), Score: c.Score, Reason: c.Reason, Message: c.Message}
 		if c.PricePerHour != "" {
-			row.Price = c.PricePerHour + " " + c.Currency + "/h"
+			row.Price = WithNotPriced(c.PricePerHour+" "+c.Currency+"/h", c.NotPriced)
 		}
 		if c.Reason != "" {
 			row.Remedy = PlainText(reasonOf(OfCandidate, c.Reason).Do)

@@ -93,6 +93,13 @@ type QuoteCost struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=3
 	Currency string `json:"currency"`
+
+	// notPriced lists the resources for which the provider names no price. The amounts of money leave them out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=317
+	NotPriced []string `json:"notPriced,omitempty"`
 }
 
 // QuoteStatus holds the broker's answer. The agent sets it.

@@ -425,7 +425,17 @@ type Candidate struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=3
 	Currency string `json:"currency,omitempty"`
+
+	// notPriced lists the requested resources for which a candidate with prices names none. pricePerHour leaves them out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=317
+	NotPriced []string `json:"notPriced,omitempty"`
 }
+
+// DropPrice empties the fields about the candidate's price.
+func (c *Candidate) DropPrice() { c.PricePerHour, c.Currency, c.NotPriced = "", "", nil }
 
 // ReservationStatus is the broker's decision and the state of the reservation. The broker sets
 // it.

@@ -1037,6 +1037,9 @@ type Quote struct {
 	// Name The name with which a reservation takes the quote over; absent when nothing is held.
 	Name string `json:"name,omitempty,omitzero"`
 
+	// NotPriced The requested resources that both prices leave out.
+	NotPriced []string `json:"notPriced,omitempty,omitzero"`
+
 	// PricePerHour Price of the request on that cluster for one hour; absent without a price.
 	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
 

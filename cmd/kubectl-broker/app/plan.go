@@ -382,6 +382,9 @@ func showSteps(c *whatif.Course) []view.PlannedStep {
 			step.Phase = view.PlannedEnded
 		case s.Currency != "":
 			step.PerHour, step.Currency = s.PerHour.String(), s.Currency
+			for _, name := range s.NotPriced {
+				step.NotPriced = append(step.NotPriced, string(name))
+			}
 		}
 		out = append(out, step)
 	}
@@ -389,7 +392,7 @@ func showSteps(c *whatif.Course) []view.PlannedStep {
 }
 
 func showTotals(t whatif.Totals) view.PlanTotals {
-	out := view.PlanTotals{Served: t.Served, Waiting: t.Waiting, Lendable: t.Lendable, Free: t.Free}
+	out := view.PlanTotals{Served: t.Served, Waiting: t.Waiting, NotPriced: t.NotPriced, Lendable: t.Lendable, Free: t.Free}
 	for currency, sum := range t.PerHour {
 		out.PerHour = append(out.PerHour, view.PlannedPrice{PerHour: sum.String(), Currency: currency})
 	}

@@ -338,7 +338,7 @@ func (v *receiptView) writeText(out io.Writer) error {
 	}
 	line("state", state)
 	line("resources", joinAmounts(a.Resources))
-	line("price", describePrice(a.Price))
+	line("price", describePrice(a))
 	line("held since", formatTime(&a.HeldSince))
 	if a.State == receipt.Held && a.Until == nil {
 		line("until", "its requester stops renewing it")
@@ -376,11 +376,12 @@ func joinAmounts(amounts map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
-func describePrice(p *receipt.Price) string {
+func describePrice(a *receipt.Agreement) string {
+	p := a.Price
 	if p == nil {
-		return "none"
+		return view.NotPriced
 	}
-	text := fmt.Sprintf("%s %s per hour (%s)", p.PerHour, p.Currency, joinAmounts(p.Rates))
+	text := view.WithNotPriced(fmt.Sprintf("%s %s per hour (%s)", p.PerHour, p.Currency, joinAmounts(p.Rates)), a.NotPriced())
 	if p.Once != "" {
 		text += fmt.Sprintf(", and %s %s once", p.Once, p.Currency)
 	}

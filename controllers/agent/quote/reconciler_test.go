@@ -105,7 +105,7 @@ func (b *bench) expectGone() {
 
 func priced(key string, req *v1.ReservationRequest) (*v1.Quote, error) {
 	return &v1.Quote{
-		Name: "quo-k3v9x2m7qa", RemainingSeconds: float64(req.HoldSeconds), ClusterID: "paris", PricePerHour: "0.123456789", PriceTotal: "0.123456789", Currency: "EUR",
+		Name: "quo-k3v9x2m7qa", RemainingSeconds: float64(req.HoldSeconds), ClusterID: "paris", PricePerHour: "0.123456789", PriceTotal: "0.123456789", Currency: "EUR", NotPriced: []string{"memory"},
 		Candidates: []v1.QuotedCandidate{{Candidate: v1.Candidate{ClusterID: "paris", Score: "75.00"}}, {Candidate: v1.Candidate{ClusterID: "oslo", Reason: "Stale"}}},
 	}, nil
 }
@@ -119,7 +119,7 @@ func TestQuoteIsHeldUntilItExpiresAndThenRemoved(t *testing.T) {
 	end := metav1.NewTime(start.Add(time.Minute))
 	want := agentv1alpha1.QuoteStatus{
 		Phase: agentv1alpha1.QuoteHeld, Asked: true, QuoteName: "quo-k3v9x2m7qa", TargetClusterID: "paris", ExpiresAt: &end, ObservedGeneration: 1,
-		Cost:       &agentv1alpha1.QuoteCost{PerHour: "0.123456789", ToEnd: "0.123456789", Currency: "EUR"},
+		Cost:       &agentv1alpha1.QuoteCost{PerHour: "0.123456789", ToEnd: "0.123456789", Currency: "EUR", NotPriced: []string{"memory"}},
 		Candidates: []v1.Candidate{{ClusterID: "paris", Score: "75.00"}, {ClusterID: "oslo", Reason: "Stale"}},
 	}
 	got := b.quote().Status

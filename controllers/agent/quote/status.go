@@ -43,7 +43,7 @@ func (r *Reconciler) showAnswer(q *agentv1alpha1.Quote, answer *v1.Quote) time.D
 	if answer.PricePerHour != "" && answer.Currency != "" {
 		s.Cost = &agentv1alpha1.QuoteCost{
 			PerHour: message.Clip(answer.PricePerHour, maxPerHour), ToEnd: message.Clip(answer.PriceTotal, maxTotal),
-			Currency: message.Clip(answer.Currency, maxCurrency),
+			Currency: message.Clip(answer.Currency, maxCurrency), NotPriced: answer.NotPriced,
 		}
 	}
 	r.setReady(q, metav1.ConditionTrue, agentv1alpha1.ReasonQuoteHeld, fmt.Sprintf(

@@ -132,7 +132,7 @@ func (e editor) setReserved(a *v1.Reservation) {
 // change.
 func dropPrices(candidates []brokerv1alpha1.Candidate) {
 	for i := range candidates {
-		candidates[i].PricePerHour, candidates[i].Currency = "", ""
+		candidates[i].DropPrice()
 	}
 }
 

@@ -86,7 +86,7 @@ func statusOf(v *views.Reservation, obj *brokerv1alpha1.Reservation) brokerv1alp
 		for i := range status.Candidates {
 			// The price is left out to save space, as there may be a hundred thousand Reservations. The score for cost
 			// remains.
-			status.Candidates[i].PricePerHour, status.Candidates[i].Currency = "", ""
+			status.Candidates[i].DropPrice()
 		}
 	}
 	for _, c := range slices.Concat(conditionsOf(v), preemptedConditions(v, obj.Status.Conditions), recallConditions(v, obj.Status.Conditions), idleConditions(v, obj.Status.Conditions), reachableConditions(v, obj.Status), nodeConditions(v, obj.Status.Conditions)) {

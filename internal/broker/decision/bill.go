@@ -16,6 +16,8 @@ type Bill struct {
 	// the time for which the request is billed.
 	PerHour, Total decimal.Decimal
 	Currency       string
+	// NotPriced are the requested resources for which a candidate with prices names none, sorted.
+	NotPriced []string
 }
 
 // billOf returns the price of the request on the candidate in row i. It is exact, except that the
@@ -26,10 +28,15 @@ func (c *contest) billOf(i int) Bill {
 	if k == noCurrency {
 		return Bill{}
 	}
+	b := Bill{Currency: m.currencies[k].code}
 	hourly, once := decimal.Decimal{}, decimal.Decimal{}
 	for _, n := range c.needs {
-		if n.column != nowhere {
-			hourly = hourly.Add(priceOf(m.columns[n.column].price[i], n.name, n.amount))
+		if n.column == nowhere {
+			continue
+		}
+		price := m.columns[n.column].price[i]
+		if hourly = hourly.Add(priceOf(price, n.name, n.amount)); price == 0 {
+			b.NotPriced = append(b.NotPriced, string(n.name))
 		}
 	}
 	if size := requirements.DataBytes(c.request.Data); size > 0 {
@@ -38,7 +45,7 @@ func (c *contest) billOf(i int) Bill {
 			once = priceOf(m.egress[i], corev1.ResourceStorage, size)
 		}
 	}
-	b := Bill{PerHour: hourly, Total: hourly.Mul(hours), Currency: m.currencies[k].code}
+	b.PerHour, b.Total = hourly, hourly.Mul(hours)
 	if !once.IsZero() {
 		b.PerHour, b.Total = hourly.Add(once.DivRound(hours, 30)), b.Total.Add(once)
 	}

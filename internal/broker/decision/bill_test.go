@@ -47,7 +47,7 @@ func TestBills(t *testing.T) {
 			if tc.id == "" {
 				tc.id = "paris"
 			}
-			want := Bill{decimal.RequireFromString(tc.perHour), decimal.RequireFromString(tc.total), tc.currency}
+			want := Bill{decimal.RequireFromString(tc.perHour), decimal.RequireFromString(tc.total), tc.currency, nil}
 			if diff := cmp.Diff(want, Judge(m, &tc.request, tc.id).Bill); diff != "" {
 				t.Errorf("bill (-want +got):\n%s", diff)
 			}
@@ -129,7 +129,7 @@ func TestUnpricedResourceIsNotBilled(t *testing.T) {
 	dear.ID, dear.Prices = "berlin", map[corev1.ResourceName]Price{gpu: mustParsePrice(t, "2")}
 	r := &Request{Amounts: size(2, 4).Add(quantity.Amounts{gpu: 1}), Duration: time.Hour}
 	v := Judge(newMarketWith(t, c, dear), r, "paris")
-	if diff := cmp.Diff(Bill{decimal.RequireFromString("0.1"), decimal.RequireFromString("0.1"), "EUR"}, v.Bill); diff != "" || v.Rejection != nil {
+	if diff := cmp.Diff(Bill{decimal.RequireFromString("0.1"), decimal.RequireFromString("0.1"), "EUR", []string{string(gpu)}}, v.Bill); diff != "" || v.Rejection != nil {
 		t.Errorf("rejected: %+v; bill (-want +got):\n%s", v.Rejection, diff)
 	}
 }

@@ -3,6 +3,8 @@ package history
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -48,10 +50,11 @@ type Placement struct {
 	// is when; "" and zero if it was not.
 	Withdrawn   string    `json:"withdrawn,omitempty"`
 	WithdrawnAt time.Time `json:"withdrawnAt,omitzero"`
-	// PerHour is the locked price of the placement for one hour, in Currency. If the placement had no
-	// price, PerHour is 0 and Currency is "".
-	PerHour  money.Price `json:"perHour,omitempty"`
-	Currency string      `json:"currency,omitempty"`
+	// PerHour is the locked price of the placement for one hour, in Currency, without the resources in
+	// NotPriced. If the placement had no price, PerHour is 0 and Currency is "".
+	PerHour   money.Price           `json:"perHour,omitempty"`
+	Currency  string                `json:"currency,omitempty"`
+	NotPriced []corev1.ResourceName `json:"notPriced,omitempty"`
 }
 
 // Cost is what a reservation cost in one currency.

@@ -24,7 +24,8 @@ import (
 //	#Stale=3 TooSmall=1
 //
 // The first line names the criteria. Each candidate has one line: its ID, its score, its score
-// under each criterion, and its price per hour after an @. 8~2 is the first 8 characters of the
+// under each criterion, and its price per hour after an @. The names of requested resources without
+// a price follow the currency, as in 0.5/EUR/pods,x.com/y. 8~2 is the first 8 characters of the
 // previous ID followed by 2, = is the previous value, - is no value, and == means that all values
 // are the previous ones. A star marks the chosen candidate. A reason and a message follow a !. The
 // last line counts the rejected candidates by reason.
@@ -110,7 +111,8 @@ type line struct {
 	id     string
 	won    bool
 	scores []string
-	// price is the amount and the currency, separated by a slash; "" for no price.
+	// price is the amount, the currency and, if there are any, the names of resources without a price,
+	// separated by slashes; "" for no price.
 	price string
 	// why is the reason and the message, separated by a space; "" if the score and the star imply
 	// them.
@@ -127,7 +129,9 @@ func lineOf(c brokerv1alpha1.Candidate, criteria []string) line {
 		l.won = c.Reason == ""
 	}
 	if c.Currency != "" {
-		l.price = c.PricePerHour + "/" + c.Currency
+		if l.price = c.PricePerHour + "/" + c.Currency; len(c.NotPriced) > 0 {
+			l.price += "/" + strings.Join(c.NotPriced, ",")
+		}
 	}
 	if l.scores == nil || !l.won && c.Reason != LowerScore || c.Message != "" {
 		l.why = c.Reason + " " + strings.ReplaceAll(c.Message, "\n", " ")
@@ -240,7 +244,11 @@ func parseLine(text string, before line) line {
 
 func (l line) candidateOf(criteria []string) brokerv1alpha1.Candidate {
 	c := brokerv1alpha1.Candidate{ClusterID: l.id}
-	c.PricePerHour, c.Currency, _ = strings.Cut(l.price, "/")
+	amount, rest, _ := strings.Cut(l.price, "/")
+	currency, names, partly := strings.Cut(rest, "/")
+	if c.PricePerHour, c.Currency = amount, currency; partly {
+		c.NotPriced = strings.Split(names, ",")
+	}
 	for i, score := range l.scores {
 		switch score = expandScore(score); {
 		case i == 0:

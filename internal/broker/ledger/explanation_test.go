@@ -18,6 +18,8 @@ func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 	priced := func(id, reason, message string) brokerv1alpha1.Candidate {
 		return brokerv1alpha1.Candidate{ClusterID: id, Score: "66.67", Criteria: scored.Criteria, Reason: reason, Message: message, PricePerHour: "0.5", Currency: "EUR"}
 	}
+	partly := priced(paris, "", "")
+	partly.NotPriced = []string{"memory", "nvidia.com/gpu"}
 	cases := map[string]struct {
 		candidates []brokerv1alpha1.Candidate
 		rejected   map[string]int32
@@ -30,6 +32,7 @@ func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 		"a loser":                                  {candidates: []brokerv1alpha1.Candidate{lower}},
 		"a score that counts for nothing":          {candidates: []brokerv1alpha1.Candidate{{ClusterID: paris, Score: "1.00", Reason: "Denied", Message: "by its operator"}}},
 		"three that are alike, one with a note":    {candidates: []brokerv1alpha1.Candidate{priced(paris, "", ""), priced(berlin, LowerScore, ""), priced(oslo, LowerScore, "converted from USD")}},
+		"one that names no price for two":          {candidates: []brokerv1alpha1.Candidate{partly, priced(berlin, LowerScore, "")}},
 		"one alike that costs nothing":             {candidates: []brokerv1alpha1.Candidate{priced(paris, "", ""), {ClusterID: berlin, Score: "66.67", Criteria: scored.Criteria}}},
 		"a criterion that knows one of two":        {candidates: []brokerv1alpha1.Candidate{scored, {ClusterID: berlin, Score: "60.00", Criteria: map[string]string{"cost": "60.00"}}}},
 	}

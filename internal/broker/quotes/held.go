@@ -166,7 +166,7 @@ func (qs *Quotes) answerHeld(held *ledger.Quote) *v1.Quote {
 		quoted := v1.QuotedCandidate{Candidate: c}
 		if c.ClusterID == held.Provider {
 			quoted.PriceTotal = held.PriceTotal
-			out.PricePerHour, out.Currency = c.PricePerHour, c.Currency
+			out.PricePerHour, out.Currency, out.NotPriced = c.PricePerHour, c.Currency, c.NotPriced
 		}
 		candidates = append(candidates, quoted)
 	}

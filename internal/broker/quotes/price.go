@@ -81,7 +81,7 @@ func (qs *Quotes) priceCandidates(q *requests.Request, out *v1.Quote) []v1.Quote
 			c.PriceTotal = decision.Money(v.Bill.Total)
 		}
 		if all[i] = c; c.ClusterID == out.ClusterID {
-			out.PricePerHour, out.PriceTotal, out.Currency = c.PricePerHour, c.PriceTotal, c.Currency
+			out.PricePerHour, out.PriceTotal, out.Currency, out.NotPriced = c.PricePerHour, c.PriceTotal, c.Currency, c.NotPriced
 		}
 	}
 	return all

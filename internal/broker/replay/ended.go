@@ -47,7 +47,7 @@ func RowOf(r *ledger.Reservation) history.Row {
 			Withdrawn: p.Withdrawn, WithdrawnAt: inSeconds(p.WithdrawnAt.Time()),
 		}
 		if p.Price != nil {
-			row.PerHour, row.Currency = p.Price.PerHour(r.AgreedWith(p), data), p.Price.Currency
+			row.PerHour, row.Currency, row.NotPriced = p.Price.PerHour(r.AgreedWith(p), data), p.Price.Currency, p.Price.NotPriced
 		}
 		out.Placements = append(out.Placements, row)
 	}

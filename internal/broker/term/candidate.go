@@ -11,7 +11,7 @@ import (
 func CandidateOf(v decision.Verdict, winner string) brokerv1alpha1.Candidate {
 	c := brokerv1alpha1.Candidate{ClusterID: v.ID}
 	if v.Bill.Currency != "" {
-		c.PricePerHour, c.Currency = decision.Money(v.Bill.PerHour), v.Bill.Currency
+		c.PricePerHour, c.Currency, c.NotPriced = decision.Money(v.Bill.PerHour), v.Bill.Currency, v.Bill.NotPriced
 	}
 	if v.Rejection != nil {
 		c.Reason, c.Message = string(v.Rejection.Reason), v.Rejection.Message()

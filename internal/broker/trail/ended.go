@@ -10,6 +10,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/history"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
 // Ended describes a reservation that has ended.
@@ -28,8 +29,8 @@ type Ended struct {
 	// Reason is why the reservation ended, and Message explains the reason.
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
-	// Price is the locked price of the last placement for one hour, for example "0.8 EUR"; "" if it had
-	// none.
+	// Price is the locked price of the last placement for one hour, for example "0.8 EUR", and says what is
+	// not priced; "" without a placement.
 	Price string `json:"price,omitempty"`
 	// Costs lists what the reservation cost in each currency, for example "1.25 EUR".
 	Costs []string `json:"costs,omitempty"`
@@ -55,9 +56,9 @@ func endedOf(r *history.Row) Ended {
 	}
 	for i := range r.Placements {
 		p := &r.Placements[i]
-		e.Providers, e.Price = append(e.Providers, p.Provider), ""
+		e.Providers, e.Price = append(e.Providers, p.Provider), view.NotPriced
 		if p.Currency != "" {
-			e.Price = p.PerHour.String() + " " + p.Currency
+			e.Price = view.WithNotPriced(p.PerHour.String()+" "+p.Currency, p.NotPriced)
 		}
 	}
 	for _, c := range r.Costs {

@@ -247,7 +247,7 @@ func TestReservationsThatEndedAreListedAfterTheBookForgotThem(t *testing.T) {
 	got := trail.DescribeEnded(read.Rows)
 	want := []trail.Ended{{
 		Name: "res-a", Requester: "rome", Providers: []string{"paris"}, Resources: corev1.ResourceList{"cpu": resource.MustParse("2")},
-		RequestedBy: "alice, as reported by rome", EndedBy: "the broker (deadlines)", Reason: "Expired",
+		RequestedBy: "alice, as reported by rome", EndedBy: "the broker (deadlines)", Reason: "Expired", Price: "not priced",
 		CreatedAt: trailtest.Start.Add(2 * time.Minute), EndedAt: trailtest.Start.Add(5 * time.Minute),
 		Placements: []history.Placement{{Provider: "paris", AssignedAt: trailtest.Start.Add(2 * time.Minute), AcknowledgedAt: trailtest.Start.Add(3 * time.Minute)}},
 	}}

@@ -89,7 +89,7 @@ func (v Visibility) InError(err error, named string) error {
 }
 
 func withoutPrice(c brokerv1alpha1.Candidate) brokerv1alpha1.Candidate {
-	c.PricePerHour, c.Currency = "", ""
+	c.DropPrice()
 	if c.Criteria != nil {
 		c.Criteria = maps.Clone(c.Criteria)
 		delete(c.Criteria, decision.Cost)

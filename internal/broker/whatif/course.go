@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
@@ -27,9 +29,10 @@ type Step struct {
 	At time.Time
 	// Provider serves the reservation, "" if it waits or has ended.
 	Provider string
-	// PerHour is the price in Currency. Currency is "" if there is no price.
-	PerHour  money.Price
-	Currency string
+	// PerHour is the price in Currency, without the resources in NotPriced. Currency is "" if there is no price.
+	PerHour   money.Price
+	Currency  string
+	NotPriced []corev1.ResourceName
 	// Waits is true while the reservation is in the queue. Ended is the reason why the reservation
 	// ended, "" if it has not.
 	Waits bool
@@ -81,7 +84,7 @@ func (s *Simulation) stepOf(r *ledger.Reservation) Step {
 		p := r.Serving()
 		step.Provider = p.Provider
 		if p.Price != nil {
-			step.PerHour, step.Currency = p.Price.PerHour(r.Amounts, requirements.DataBytes(r.Demands().Data)), p.Price.Currency
+			step.PerHour, step.Currency, step.NotPriced = p.Price.PerHour(r.Amounts, requirements.DataBytes(r.Demands().Data)), p.Price.Currency, p.Price.NotPriced
 		}
 	}
 	return step
@@ -133,8 +136,10 @@ type Totals struct {
 	// Served is the number of reservations that a cluster serves, and Waiting is the length of the
 	// queue.
 	Served, Waiting int
-	// PerHour is the hourly cost of the served reservations, by currency.
-	PerHour map[string]money.Price
+	// PerHour is the hourly cost of the served reservations, by currency. NotPriced is how many of them
+	// have resources without a price.
+	PerHour   map[string]money.Price
+	NotPriced int
 	// Lendable is the sum of the lendable amounts of all clusters that can get new reservations. Free
 	// is the unreserved part of it.
 	Lendable, Free quantity.Amounts
@@ -150,6 +155,9 @@ func (s *Simulation) Totals() Totals {
 			t.Waiting++
 		case step.Provider != "":
 			t.Served++
+			if step.Currency == "" || len(step.NotPriced) > 0 {
+				t.NotPriced++
+			}
 			if step.Currency != "" {
 				t.PerHour[step.Currency] = t.PerHour[step.Currency].Plus(step.PerHour)
 			}
