@@ -23,6 +23,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
@@ -97,6 +98,9 @@ func serveActions(t *testing.T, s *view.Snapshot) *actingConsole {
 	}).Build()
 	site := siteOf(objects)
 	site.actions, site.users = true, fixedReads{out.client}
+	site.used = func() map[string]quantity.Amounts {
+		return map[string]quantity.Amounts{"res-8qk2m4x9aa-1": {"cpu": 500}}
+	}
 	out.server = httptest.NewTLSServer(newHandler(site))
 	t.Cleanup(out.server.Close)
 	out.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -41,6 +42,9 @@ type Options struct {
 	Broker, Member bool
 	// Name is the displayed name of the cluster. Version is the displayed version of the program.
 	Name, Version string
+	// Used returns what the pods of each placement in this cluster request, by the name of the placement. It returns nil
+	// if that is unknown. The option is nil in a console without placements.
+	Used func() map[string]quantity.Amounts
 	// Actions lets users change objects with their own rights.
 	Actions bool
 	// Now returns the current time.
@@ -70,7 +74,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{opts: o}
 	s.http = newHTTPServer(newHandler(&site{
 		objects: objects, reviews: reviews, users: userReader(o.Config), authenticator: &sessions{key: sessionKey(o.Certificate), now: o.Now},
-		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, actions: o.Actions, now: o.Now, log: o.Log,
+		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, used: o.Used, actions: o.Actions, now: o.Now, log: o.Log,
 	}))
 	s.http.Addr, s.http.TLSConfig = o.Address, serverTLS(o.Certificate)
 	return s, nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -54,6 +55,8 @@ type site struct {
 	plans PlanSource
 	audit AuditSource
 	past  PastSource
+	// used is Options.Used.
+	used func() map[string]quantity.Amounts
 	// actions is true if users may change objects, as far as the API server lets them.
 	actions bool
 	now     func() time.Time

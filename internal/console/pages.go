@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -216,8 +219,12 @@ func buildRequests(_ context.Context, v *visit) (*content, error) {
 	return &content{Template: "table", Title: "My requests", Command: "kubectl get resourcerequests -A", Data: data, Gaps: view.DescribeGaps(l.Gaps)}, nil
 }
 
-func buildLent(_ context.Context, v *visit) (*content, error) {
-	l := view.ListLent(v.snapshot, selectionOf(v.request))
+func buildLent(ctx context.Context, v *visit) (*content, error) {
+	used, gaps, err := v.usedAmounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := view.ListLent(v.snapshot, selectionOf(v.request), used)
 	status := view.NewStatus(v.snapshot)
 	data := struct {
 		tablePage
@@ -229,7 +236,23 @@ func buildLent(_ context.Context, v *visit) (*content, error) {
 			data.RowActions = append(data.RowActions, v.actionsFor(row.Ref))
 		}
 	}
-	return &content{Template: "lent", Title: "Lent", Command: "kubectl broker top", Data: data, Gaps: view.DescribeGaps(l.Gaps)}, nil
+	return &content{Template: "lent", Title: "Lent", Command: "kubectl broker top", Data: data, Gaps: view.DescribeGaps(append(gaps, l.Gaps...))}, nil
+}
+
+// usedAmounts returns what the pods of each placement in this cluster request, which reveals no more than a list of the
+// pods would. It returns nil if that is unknown, or hidden from the visitor.
+func (v *visit) usedAmounts(ctx context.Context) (map[string]quantity.Amounts, []view.Gap, error) {
+	if v.site.used == nil {
+		return nil, nil, nil
+	}
+	allowed, err := v.visitor.reviews.mayList(ctx, v.visitor.info, corev1.GroupName, "pods", "")
+	if err != nil {
+		return nil, nil, err
+	}
+	if !allowed {
+		return nil, []view.Gap{{Kind: view.Hidden, Resource: "pods"}}, nil
+	}
+	return v.site.used(), nil, nil
 }
 
 func buildQueue(_ context.Context, v *visit) (*content, error) {

@@ -10,6 +10,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // Selection selects rows of a list. Empty fields do not restrict it.
@@ -45,6 +46,8 @@ type Listed struct {
 	Amounts string `json:"amounts"`
 	// Price is the price per hour with its currency, and says what is not priced; "" for none.
 	Price string `json:"price,omitempty"`
+	// Used is how much of Amounts the pods of a placement in a provider request; "" if that is not known.
+	Used string `json:"used,omitempty"`
 	// Earned is what a placement in a provider has earned so far; "" if that is not known.
 	Earned  string `json:"earned,omitempty"`
 	Since   string `json:"since"`
@@ -68,19 +71,32 @@ func ListRequests(s *Snapshot, by Selection) *Listing {
 	})
 }
 
-// ListLent returns one page of the placements that a member provides, ordered by name.
-func ListLent(s *Snapshot, by Selection) *Listing {
+// ListLent returns one page of the placements that a member provides, ordered by name. used maps the names of placements
+// to what their pods request; it is nil if that is not known.
+func ListLent(s *Snapshot, by Selection, used map[string]quantity.Amounts) *Listing {
 	return newListing(s.Member.ProviderInstructions, false, by, s.gapsOf("providerinstructions"), func(p *agentv1alpha1.ProviderInstruction) traits {
 		return traits{string(p.Status.Phase), p.Spec.ReservationName, p.Spec.RequesterClusterID, ""}
 	}, func(p *agentv1alpha1.ProviderInstruction) Listed {
 		listed := s.newListed(new(providerObject(p)), &brokerv1alpha1.Reservation{})
 		listed.Requester, listed.Amounts = p.Spec.RequesterClusterID, FormatAmounts(p.Kept())
 		listed.Ends = s.describeEnd(p.Spec.ExpiresAt, nil)
+		if used != nil {
+			listed.Used = describeUse(p.Kept(), used[p.Name])
+		}
 		if e := earningOf(p); e != nil {
 			listed.Price, listed.Earned = e.describePrice(), e.soFar(s.At)
 		}
 		return listed
 	})
+}
+
+// describeUse says how much of the reserved amounts is used, for example "0.5 cores (25 %), 0 B memory (0 %)".
+func describeUse(reserved corev1.ResourceList, used quantity.Amounts) string {
+	var parts []string
+	for _, l := range loadsOf(reserved, used.ToResourceList(), true) {
+		parts = append(parts, formatNamed(l.Resource, *l.Used)+" ("+percent(*l.Used, l.Reserved)+")")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // newListing returns a page of the selected items. It makes rows only for the items on the page.
@@ -175,7 +191,7 @@ func (l *Listing) Table() Table {
 		{"Phase", func(i *Listed) string { return i.Phase }},
 		{"Requester", func(i *Listed) string { return i.Requester }}, {"Provider", func(i *Listed) string { return i.Provider }},
 		{"Amounts", func(i *Listed) string { return i.Amounts }}, {"Price per hour", func(i *Listed) string { return i.Price }},
-		{"Earned so far", func(i *Listed) string { return i.Earned }},
+		{"Used", func(i *Listed) string { return i.Used }}, {"Earned so far", func(i *Listed) string { return i.Earned }},
 		{"Age", func(i *Listed) string { return i.Since }}, {"Ends", func(i *Listed) string { return i.Ends }},
 		{"Message", func(i *Listed) string { return i.Message }},
 	}

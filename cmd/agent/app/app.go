@@ -177,7 +177,7 @@ func run(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	shown := console.Options{Member: true, Name: cmp.Or(a.clusterName, a.clusterID), Now: time.Now, Log: log.WithName("console")}
+	shown := console.Options{Member: true, Name: cmp.Or(a.clusterName, a.clusterID), Used: a.usedAmounts, Now: time.Now, Log: log.WithName("console")}
 	if err := a.console.AddTo(ctx, a.mgr, shown); err != nil {
 		return err
 	}
@@ -521,8 +521,18 @@ func (a *agent) addStateMetrics(*rest.Config) error {
 	return metrics.Register(&metrics.StateCollector{
 		Elected: a.mgr.Elected(), Reader: a.mgr.GetClient(), Namespace: a.instructionNamespace,
 		Advertised:  client.ObjectKey{Namespace: a.advertisementNamespace, Name: a.advertisementName},
-		UsedAmounts: func() map[string]quantity.Amounts { return a.watcher.Snapshot().Used },
+		UsedAmounts: a.usedAmounts,
 	})
+}
+
+// usedAmounts returns what the pods of each placement request here, nil until all pods have been counted.
+func (a *agent) usedAmounts() map[string]quantity.Amounts {
+	select {
+	case <-a.watcher.Synced():
+		return a.watcher.Snapshot().Used
+	default:
+		return nil
+	}
 }
 
 func (a *agent) addChecks(*rest.Config) error {
