@@ -6,12 +6,13 @@ import (
 	"net/http/cookiejar"
 	"strings"
 	"testing"
+	"time"
 )
 
 // openConsole starts the console of a cluster. It returns a function that opens a page in a browser that has its key.
 func openConsole(t *testing.T, kubeconfig, context string, flags ...string) (open func(path string) (status int, body string)) {
 	t.Helper()
-	served := startCommand(t, append([]string{"console", "--open=false", "--kubeconfig", kubeconfig, "--context", context}, flags...)...)
+	served := startCommand(t, time.Now, append([]string{"console", "--open=false", "--kubeconfig", kubeconfig, "--context", context}, flags...)...)
 	t.Cleanup(served.stop)
 	served.await("/open?key=")
 	jar, err := cookiejar.New(nil)

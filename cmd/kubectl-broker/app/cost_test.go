@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -87,12 +86,7 @@ func (b *ledgerBook) storeEnded() {
 // is at 02:10 in November.
 func writeAccounts(t *testing.T, kubeconfig string) {
 	t.Helper()
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}, &clientcmd.ConfigOverrides{CurrentContext: "broker"}).ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := openBook(t, config)
+	b := openBook(t, configOf(t, kubeconfig, "broker"))
 	room := quantity.Amounts{"cpu": 16000, "memory": 64 << 30}
 	used := map[string]quantity.Amounts{brokerv1alpha1.PlacementName("res-k3v9x2m7qa", 1): {"cpu": 3000}}
 	b.record(

@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view/viewtest"
 )
 
@@ -60,6 +62,8 @@ func TestCommandsOnAPIServers(t *testing.T) {
 					env.Setenv("KUBECONFIG", kubeconfig)
 					env.Setenv("HOME", env.WorkDir)
 					env.Setenv(nowVariable, now.Format(time.RFC3339))
+					env.Setenv("ONE_MINUTE_AGO", now.Add(-time.Minute).Format(time.RFC3339))
+					env.Setenv("THREE_MINUTES_AGO", now.Add(-3*time.Minute).Format(time.RFC3339))
 					return nil
 				},
 			})
@@ -113,6 +117,15 @@ func startClusters(t *testing.T, now time.Time) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// configOf connects to the cluster of a context.
+func configOf(t *testing.T, kubeconfig, context string) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	runtest.Check(t, err)
+	return config
 }
 
 func createWithStatus(t *testing.T, c client.Client, o *unstructured.Unstructured) {

@@ -8,13 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // background is a command that runs until the test ends it.
@@ -26,15 +29,15 @@ type background struct {
 	seen  []string
 }
 
-// startCommand runs a command whose output and talk the test reads line by line.
-func startCommand(t *testing.T, args ...string) *background {
+// startCommand runs a command whose output and talk the test reads line by line. now returns the time.
+func startCommand(t *testing.T, now func() time.Time, args ...string) *background {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
 	b := &background{t: t, lines: make(chan string, 100), end: cancel, code: make(chan int, 1)}
 	go func() {
 		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: writer, ErrOut: writer}
-		b.code <- Run(ctx, streams, append([]string{"kubectl-broker"}, args...))
+		b.code <- runAt(ctx, streams, append([]string{"kubectl-broker"}, args...), now)
 		_ = writer.Close()
 	}()
 	go func() {
@@ -99,16 +102,29 @@ func testWatch(t *testing.T, kubeconfig string) {
 			t.Fatalf("reserve: exit code %d, %s", code, talk)
 		}
 	}
-	watched := startCommand(t, append([]string{"watch", "watched"}, flags...)...)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	watched := startCommand(t, func() time.Time { return noon }, append([]string{"watch", "watched"}, flags...)...)
 	watched.await(`watching the cluster of context "rome"`)
-	queue := startCommand(t, append([]string{"queue", "--watch"}, flags...)...)
+	queue := startCommand(t, time.Now, append([]string{"queue", "--watch"}, flags...)...)
 	queue.await("nothing waits")
 	reserve("another")
 	reserve("watched")
 	watched.await("try rreq/watched  made Pending")
-	if text := strings.Join(watched.seen, "\n"); strings.Contains(text, "another") {
-		t.Errorf("watch of one name shows others:\n%s", text)
+	scheme := runtime.NewScheme()
+	runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
+	c, err := client.New(configOf(t, kubeconfig, "rome"), client.Options{Scheme: scheme})
+	runtest.Check(t, err)
+	rr := &agentv1alpha1.ResourceRequest{}
+	for _, phase := range []agentv1alpha1.ResourceRequestPhase{agentv1alpha1.RequestQueued, agentv1alpha1.RequestActive, agentv1alpha1.RequestFailed} {
+		runtest.Check(t, c.Get(t.Context(), client.ObjectKey{Namespace: "try", Name: "watched"}, rr))
+		ready := metav1.Condition{Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: string(phase), Message: "as the broker says"}
+		meta.SetStatusCondition(&rr.Status.Conditions, ready)
+		rr.Status.Phase, rr.Status.Message = phase, "the request is "+string(phase)
+		runtest.Check(t, c.Status().Update(t.Context(), rr))
 	}
+	runtest.Check(t, c.Delete(t.Context(), rr))
+	watched.await("is gone")
+	compareGolden(t, "watch.txt", strings.Join(watched.seen, "\n")+"\n") // no change of another request
 	queue.await("nothing waits")
 	watched.stop()
 	queue.stop()
