@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -295,24 +296,29 @@ func TestPlannedClusterNeedsNoApproval(t *testing.T) {
 }
 
 // BenchmarkPlanDrain plans the drain of a cluster that serves 1,000 reservations, and compares the result with the
-// book without the drain.
+// book without the drain. Like kubectl broker plan, it replays and simulates both books at the same time.
 func BenchmarkPlanDrain(b *testing.B) {
+	stored, err := bookOfServed(b, 1000).Freeze().Encode()
+	runtest.Check(b, err)
 	for b.Loop() {
-		b.StopTimer()
-		books := []*replay.Book{bookOfServed(b, 1000), bookOfServed(b, 1000)}
-		b.StartTimer()
-		var copies []*WhatIf
-		for _, book := range books {
-			w, err := NewWhatIf(book, settings.Default(), machineBegins.Add(time.Hour), 10*time.Minute, nil)
-			if err == nil && len(copies) > 0 {
-				err = w.Drain("paris", drains.Drain{Notice: 10 * time.Minute})
-			}
-			if err == nil {
-				err = w.Run()
-			}
-			runtest.Check(b, err)
-			copies = append(copies, w)
+		var copies [2]*WhatIf
+		var group errgroup.Group
+		for i := range copies {
+			group.Go(func() error {
+				book, err := replay.Read(journal.Recovery{Checkpoint: stored})
+				if err == nil {
+					copies[i], err = NewWhatIf(book, settings.Default(), machineBegins.Add(time.Hour), 10*time.Minute, nil)
+				}
+				if err == nil && i > 0 {
+					err = copies[i].Drain("paris", drains.Drain{Notice: 10 * time.Minute})
+				}
+				if err != nil {
+					return err
+				}
+				return copies[i].Run()
+			})
 		}
+		runtest.Check(b, group.Wait())
 		moved := copies[0].AffectedBy(copies[1].Simulation)
 		if len(moved) != 1000 || moved[0].With.Steps[1].Provider == "" {
 			b.Fatalf("%d: %+v", len(moved), moved[0].With)

@@ -2,13 +2,14 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -268,8 +269,12 @@ func (o *planOptions) printPlan(plan *view.Plan) error {
 	return nil
 }
 
+// planGC is the heap growth in percent after which the garbage is collected while a plan is made. Most of what a
+// simulation allocates is garbage at once, and the default would collect it some twenty times.
+const planGC = 400
+
 // makePlan replays the journal into two copies of the broker's state, carries out a change in one of them, and
-// compares the copies.
+// compares the copies. Both are made and simulated at the same time.
 func (o *planOptions) makePlan(ctx context.Context, change string, carryOut func(*broker.WhatIf) ([]asked, error)) (*view.Plan, error) {
 	if o.ahead < 0 || o.ahead > requests.LongestDuration {
 		return nil, newUsageError("--ahead must be between 0s and %s, not %s", requests.LongestDuration, o.ahead)
@@ -287,19 +292,29 @@ func (o *planOptions) makePlan(ctx context.Context, change string, carryOut func
 		return nil, c.explainJournal(o.journal, c.journalNamespace(), err)
 	}
 	silent, note := o.findSilent(ctx, c)
-	copies, now := make([]*broker.WhatIf, 2), o.now()
-	for i := range copies {
-		if copies[i], err = o.copyBook(recovery, now, silent); err != nil {
-			return nil, err
+	defer debug.SetGCPercent(debug.SetGCPercent(planGC))
+	var without, with *broker.WhatIf
+	var at time.Time
+	var requests []asked
+	var group errgroup.Group
+	now := o.now()
+	group.Go(func() (err error) {
+		if without, err = o.copyBook(recovery, now, silent); err != nil {
+			return err
 		}
-	}
-	without, with := copies[0], copies[1]
-	at := with.Now()
-	requests, err := carryOut(with)
-	if err == nil {
-		err = errors.Join(without.Run(), with.Run())
-	}
-	if err != nil {
+		return without.Run()
+	})
+	group.Go(func() (err error) {
+		if with, err = o.copyBook(recovery, now, silent); err != nil {
+			return err
+		}
+		at = with.Now()
+		if requests, err = carryOut(with); err != nil {
+			return err
+		}
+		return with.Run()
+	})
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	plan := showPlan(without, with, requests, c.journalNamespace())
