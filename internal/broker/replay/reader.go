@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/accounts"
@@ -107,6 +108,9 @@ func (a *Accounts) Until() time.Time { return a.until }
 // deleted when their retention ended. A part counts as lost if it is older than all stored periods
 // of its span, and its month has rows.
 func (a *Accounts) Read(ctx context.Context, parts []accounts.Part) (found []accounts.Period, lost []accounts.Part, err error) {
+	if err := a.fetch(ctx, parts); err != nil {
+		return nil, nil, err
+	}
 	for _, part := range parts {
 		p, err := a.readPart(ctx, part)
 		if err != nil {
@@ -130,20 +134,41 @@ func (a *Accounts) Read(ctx context.Context, parts []accounts.Part) (found []acc
 // readPart returns the period of a part. It returns nil if the period has no rows or is no longer
 // stored.
 func (a *Accounts) readPart(ctx context.Context, part accounts.Part) (*accounts.Period, error) {
-	name := part.Name()
-	if p, known := a.periods[name]; known {
-		return p, nil
+	err := a.fetch(ctx, []accounts.Part{part})
+	return a.periods[part.Name()], err
+}
+
+// concurrentReads is how many stored periods are read at the same time.
+const concurrentReads = 8
+
+// fetch adds the stored periods of those parts that are not in periods yet.
+func (a *Accounts) fetch(ctx context.Context, parts []accounts.Part) error {
+	read := make([]*accounts.Period, len(parts))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrentReads)
+	for i, part := range parts {
+		if _, known := a.periods[part.Name()]; known {
+			continue
+		}
+		group.Go(func() (err error) {
+			if read[i], err = ReadPeriod(ctx, a.store, a.name, part.Name()); errors.Is(err, journal.ErrNotFound) {
+				return nil
+			}
+			return err
+		})
 	}
-	p, err := ReadPeriod(ctx, a.store, a.name, name)
-	if errors.Is(err, journal.ErrNotFound) {
-		a.periods[name] = nil
-		return nil, nil
+	if err := group.Wait(); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, err
+	for i, part := range parts {
+		if _, known := a.periods[part.Name()]; known {
+			continue
+		}
+		if a.periods[part.Name()] = nil; read[i] != nil {
+			a.addPeriod(*read[i])
+		}
 	}
-	a.addPeriod(*p)
-	return a.periods[name], nil
+	return nil
 }
 
 // isLost reports whether the rows of a part that is not stored were deleted. That is assumed if the

@@ -114,7 +114,7 @@ func readStored(ctx context.Context, store journal.Store, book, name string) (*a
 func readRows(ctx context.Context, store journal.Store, what string, nameOf func(part int) string) (text []byte, hash string, err error) {
 	var packed []byte
 	want := ""
-	for i := 0; ; i++ {
+	for i := 0; len(packed) == i*maxPart; i++ { // the last part is the first that is not full
 		obj, err := store.Get(ctx, nameOf(i))
 		if errors.Is(err, journal.ErrNotFound) && i > 0 {
 			break
