@@ -33,6 +33,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		delete(r.seen, req.Name)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	// The series begins with 0: Prometheus sees no increase in one that begins with the first evictions.
+	r.evicted.WithLabelValues(inst.Spec.RequesterClusterID)
 	again, err := r.enforceGrant(ctx, inst)
 	return patch.Requeue(again, client.IgnoreNotFound(err))
 }

@@ -241,6 +241,9 @@ func TestExcessIsEvictedAndReported(t *testing.T) {
 	if s.settled(); s.status().Excess != nil || s.cordoned() {
 		t.Fatal("pods that fit are left alone")
 	}
+	if n := testutil.CollectAndCount(s.evicted); n != 1 {
+		t.Errorf("%d series before the first eviction, want one with 0", n)
+	}
 	s.run("second", 2, "300m")
 	s.run("third", 3, "150m")
 	s.settled()
