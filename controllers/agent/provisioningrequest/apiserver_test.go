@@ -1,6 +1,7 @@
 package provisioningrequest_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -36,8 +37,20 @@ import (
 // patience bounds the wait for a condition. It is long because the machine may be busy.
 const patience = 2 * time.Minute
 
-// agentKubeconfig is the environment variable that makes the test's program run the controller in place of tests.
-const agentKubeconfig = "LRB_TEST_AGENT_KUBECONFIG"
+// Environment variables of the test's program. agentKubeconfig makes it run the controller in place of tests, and
+// agentAhead sets the controller's clock ahead by a duration.
+const (
+	agentKubeconfig = "LRB_TEST_AGENT_KUBECONFIG"
+	agentAhead      = "LRB_TEST_AGENT_AHEAD"
+)
+
+// aheadClock is a clock that is ahead by a duration.
+type aheadClock struct {
+	clock.RealClock
+	by time.Duration
+}
+
+func (c aheadClock) Now() time.Time { return c.RealClock.Now().Add(c.by) }
 
 func TestMain(m *testing.M) {
 	if kubeconfig := os.Getenv(agentKubeconfig); kubeconfig != "" {
@@ -75,8 +88,12 @@ func runAgent(kubeconfig string) error {
 	if err != nil {
 		return err
 	}
+	ahead, err := time.ParseDuration(cmp.Or(os.Getenv(agentAhead), "0s"))
+	if err != nil {
+		return err
+	}
 	err = provisioningrequest.New(mgr.GetClient(), provisioningrequest.Options{
-		Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: clock.RealClock{}, CheckInterval: 200 * time.Millisecond,
+		Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: aheadClock{by: ahead}, CheckInterval: 200 * time.Millisecond,
 	}).SetupWhenServed(mgr)
 	if err != nil {
 		return err
@@ -114,14 +131,11 @@ func (a *agent) kill() {
 	<-a.ended
 }
 
-// startAgent starts the agent. At the failpoint kill, if there is one, the process kills itself.
-func (s *site) startAgent(t *testing.T, kill failpoint.Point) *agent {
+// startAgent starts the agent with more environment variables.
+func (s *site) startAgent(t *testing.T, env ...string) *agent {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), agentKubeconfig+"="+s.kubeconfig)
-	if kill != "" {
-		cmd.Env = append(cmd.Env, failpoint.EnvName+"="+string(kill))
-	}
+	cmd.Env = append(append(os.Environ(), agentKubeconfig+"="+s.kubeconfig), env...)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	runtest.Check(t, cmd.Start())
 	a := &agent{process: cmd.Process, ended: make(chan struct{})}
@@ -215,7 +229,7 @@ func (s *site) setStatus(ctx context.Context, rr *agentv1alpha1.ResourceRequest,
 func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 	s := startSite(t)
 	s.create(t, podTemplate())
-	first := s.startAgent(t, "")
+	first := s.startAgent(t)
 	s.installKind(t) // after the agent has started
 	other := provisioningRequest("other", "check-capacity.autoscaling.x-k8s.io")
 	s.create(t, other)
@@ -280,16 +294,27 @@ func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 				pr := provisioningRequest(string(point), autoscaling.ClassName)
 				s.create(t, pr)
 				select {
-				case <-s.startAgent(t, point).ended:
+				case <-s.startAgent(t, failpoint.EnvName+"="+string(point)).ended:
 				case <-time.After(patience):
 					t.Fatal("the agent was not killed")
 				}
-				s.startAgent(t, "")
+				s.startAgent(t)
 				runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
 				if all, err := s.owned(t.Context(), pr); err != nil || len(all) != 1 {
 					t.Errorf("%d resource requests, %v", len(all), err)
 				}
 			})
+		}
+	})
+
+	t.Run("a template that does not come", func(t *testing.T) {
+		s.startAgent(t, agentAhead+"=1h")
+		pr := provisioningRequest("untemplated", autoscaling.ClassName)
+		pr.Spec.PodSets[0].PodTemplateRef.Name = "deleted"
+		s.create(t, pr)
+		runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Failed) })
+		if all, err := s.owned(t.Context(), pr); err != nil || len(all) > 0 {
+			t.Errorf("%d resource requests, %v", len(all), err)
 		}
 	})
 

@@ -29,6 +29,10 @@ const (
 	// templateRetry is the pause before a missing PodTemplate is looked up again. Templates are not watched, because
 	// the agent may not list them.
 	templateRetry = 10 * time.Second
+	// templateTimeout is how long after its creation a ProvisioningRequest may wait for a PodTemplate. Kueue creates a
+	// PodTemplate once. If it took one that Kubernetes was about to delete with an earlier ProvisioningRequest of the same
+	// name, only another attempt brings a new one.
+	templateTimeout = 2 * time.Minute
 	// afterStale is the pause before the next reconcile if the cached ProvisioningRequest was outdated.
 	afterStale = 100 * time.Millisecond
 	// never means that only an event triggers the next reconcile.
@@ -95,8 +99,13 @@ func RequestName(pr *autoscaling.ProvisioningRequest) string {
 func (r *Reconciler) createRequest(ctx context.Context, pr *autoscaling.ProvisioningRequest, status editor) (*agentv1alpha1.ResourceRequest, time.Duration, error) {
 	pods, err := r.readPods(ctx, pr)
 	if missing, ok := errors.AsType[*missingTemplate](err); ok {
+		left := pr.CreationTimestamp.Add(templateTimeout).Sub(status.now)
+		if left <= 0 {
+			status.setRefused(agentv1alpha1.ReasonPodTemplateMissing, fmt.Sprintf("%s after %s", missing, templateTimeout))
+			return nil, never, nil
+		}
 		status.setAwaitingTemplate(missing)
-		return nil, templateRetry, nil
+		return nil, min(left, templateRetry), nil
 	}
 	if err != nil {
 		return nil, never, err
@@ -132,7 +141,7 @@ func (r *Reconciler) createRequest(ctx context.Context, pr *autoscaling.Provisio
 type missingTemplate struct{ namespace, name string }
 
 func (e *missingTemplate) Error() string {
-	return fmt.Sprintf("pod template %q does not exist in namespace %q: create it; it is looked up every %s", e.name, e.namespace, templateRetry)
+	return fmt.Sprintf("pod template %q does not exist in namespace %q", e.name, e.namespace)
 }
 
 // readPods returns the pods of a ProvisioningRequest, with the specs of their templates.

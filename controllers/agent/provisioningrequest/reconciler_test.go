@@ -33,6 +33,7 @@ type bench struct {
 	*testing.T
 	*Reconciler
 	client client.WithWatch
+	clock  *clocktesting.FakeClock
 	pr     *autoscaling.ProvisioningRequest
 	// dies makes the next write of a status fail, as if the agent had been killed just before.
 	dies bool
@@ -47,7 +48,7 @@ func newBench(t *testing.T, change ...func(*autoscaling.ProvisioningRequest)) *b
 	err := yaml.Unmarshal([]byte(`{metadata: {namespace: ml, name: worker}, template: {spec: {containers: [{name: a, resources: {requests: {cpu: 500m, memory: 256Mi}}}]}}}`), template)
 	runtest.Check(t, err)
 	pr := &autoscaling.ProvisioningRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "job-train-borrowed-1", UID: "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01", Generation: 1},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "job-train-borrowed-1", UID: "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01", Generation: 1, CreationTimestamp: metav1.NewTime(start)},
 		Spec: autoscaling.ProvisioningRequestSpec{
 			ProvisioningClassName: autoscaling.ClassName,
 			PodSets:               []autoscaling.PodSet{{PodTemplateRef: autoscaling.Reference{Name: "worker"}, Count: 4}},
@@ -57,7 +58,7 @@ func newBench(t *testing.T, change ...func(*autoscaling.ProvisioningRequest)) *b
 	for _, f := range change {
 		f(pr)
 	}
-	b := &bench{T: t, pr: pr}
+	b := &bench{T: t, pr: pr, clock: clocktesting.NewFakeClock(start)}
 	b.client = interceptor.NewClient(fakeclient.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(pr, &agentv1alpha1.ResourceRequest{}).WithObjects(template, pr).Build(),
 		interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
@@ -66,7 +67,7 @@ func newBench(t *testing.T, change ...func(*autoscaling.ProvisioningRequest)) *b
 			}
 			return c.SubResource(name).Patch(ctx, o, p, options...)
 		}})
-	b.Reconciler = New(b.client, Options{Reader: b.client, Recorder: events.NewFakeRecorder(100), Clock: clocktesting.NewFakeClock(start)})
+	b.Reconciler = New(b.client, Options{Reader: b.client, Recorder: events.NewFakeRecorder(100), Clock: b.clock})
 	return b
 }
 
@@ -276,6 +277,22 @@ func TestMissingPodTemplateIsAwaited(t *testing.T) {
 	runtest.Check(t, b.client.Create(t.Context(), template))
 	b.reconcile()
 	b.expect("Accepted=Pending")
+}
+
+// Without an end, a workload of Kueue would keep its quota and never start.
+func TestMissingPodTemplateEndsTheRequest(t *testing.T) {
+	b := newBench(t, func(pr *autoscaling.ProvisioningRequest) { pr.Spec.PodSets[0].PodTemplateRef.Name = "never" })
+	b.clock.SetTime(start.Add(templateTimeout - time.Second))
+	if again := b.reconcile(); again != time.Second {
+		t.Errorf("next reconcile after %s", again)
+	}
+	b.expect()
+	b.clock.Step(time.Second)
+	b.reconcile()
+	b.expect("Failed=PodTemplateMissing")
+	if got := b.message(autoscaling.Failed); !strings.Contains(got, `pod template "never" does not exist in namespace "ml" after 2m0s`) {
+		t.Errorf("message %q", got)
+	}
 }
 
 func TestOtherClassesAreNotTouched(t *testing.T) {

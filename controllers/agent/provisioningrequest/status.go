@@ -52,7 +52,8 @@ func isRequestOver(rr *agentv1alpha1.ResourceRequest) bool {
 
 // setAwaitingTemplate records that the ProvisioningRequest waits for a PodTemplate that does not exist yet.
 func (e editor) setAwaitingTemplate(missing *missingTemplate) {
-	e.setCondition(autoscaling.Accepted, metav1.ConditionFalse, agentv1alpha1.ReasonPodTemplateMissing, missing.Error())
+	e.setCondition(autoscaling.Accepted, metav1.ConditionFalse, agentv1alpha1.ReasonPodTemplateMissing,
+		fmt.Sprintf("%s: create it; it is looked up every %s for %s", missing, templateRetry, templateTimeout))
 }
 
 // setRefused records that no ResourceRequest can be created. The spec is immutable, so that is final.
