@@ -30,6 +30,10 @@ help: ## Show this list.
 demo: ## Boot four clusters on this machine and run the whole story, from request to running pods and back.
 	go run ./cmd/playground demo
 
+.PHONY: demo-kueue
+demo-kueue: ## Run jobs of the real Kueue on local and then on borrowed nodes; the first time Kueue is built, which takes minutes.
+	go run ./cmd/playground kueue --dir .playground-test/kueue
+
 .PHONY: recording
 recording: ## Run the demo and write docs/demo.svg, the animated image of its output in the README.
 	go run ./cmd/playground demo --recording docs/demo.svg

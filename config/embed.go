@@ -13,3 +13,8 @@ var Samples embed.FS
 //
 //go:embed samples/agent/agentconfiguration.yaml
 var AgentConfiguration []byte
+
+// Kueue is a sample of Kueue's configuration for borrowed nodes.
+//
+//go:embed samples/autoscaling/kueue.yaml
+var Kueue []byte

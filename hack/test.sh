@@ -37,7 +37,7 @@ concurrent='./internal/broker/outbox ./internal/broker/replica ./internal/broker
 packages_but() {
   local slowest=(./liqo ./charts/charttest ./controllers/agent/burstpolicy ./internal/console ./charts/guardtest)
   go list "${slowest[@]}"
-  go list ./... | grep -vE '/e2e/(attacks|bench|gitops|local|robustness)$' | grep -vxF "$(go list "${slowest[@]}" "$@")"
+  go list ./... | grep -vE '/e2e/(attacks|bench|gitops|kueue|local|robustness)$' | grep -vxF "$(go list "${slowest[@]}" "$@")"
 }
 # Packages with benchmarks.
 benched() { grep -rl '^func Benchmark' --include='*_test.go' internal | xargs -n 1 dirname | sort -u | sed 's|^|./|'; }
@@ -81,6 +81,7 @@ run_suite() {
   local) run_tests "$1" ./e2e/local -timeout 80m -skip "$endings" ;;
   endings) run_tests "$1" ./e2e/local -timeout 80m -run "$endings" ;;
   gitops) LRB_E2E_RACE=0 run_tests "$1" ./e2e/gitops -timeout 60m ;;
+  kueue) run_tests "$1" ./e2e/kueue -timeout 60m ;;
   attacks) # ADVERSARY decides how long the adversary takes
     local limit=40m
     [[ -z ${ADVERSARY:-} ]] || limit=0
@@ -152,7 +153,7 @@ gate)
   ;;
 all) # the second and the third lane mostly wait
   run_lane vet race model benchmarks &
-  run_lane gitops local &
+  run_lane gitops kueue local &
   run_lane endings attacks robustness waiting
   wait
   ;;

@@ -36,6 +36,6 @@ The state is in .playground of the checkout, the logs in
 	}
 	cmd.PersistentFlags().StringVar(&dir, "dir", "", "folder of the state (default: .playground in the checkout)")
 	folder := func() (string, error) { return playground.Dir(dir) }
-	cmd.AddCommand(upCommand(folder), demoCommand(folder), downCommand(folder), statusCommand(folder), kubeconfigCommand(folder), buildCommand())
+	cmd.AddCommand(upCommand(folder), demoCommand(folder), kueueCommand(folder), downCommand(folder), statusCommand(folder), kubeconfigCommand(folder), buildCommand())
 	return cmd
 }

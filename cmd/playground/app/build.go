@@ -14,7 +14,7 @@ func buildCommand() *cobra.Command {
 		Long: `build compiles etcd, Kubernetes, KWOK, cert-manager, Liqo and Helm from the modules
 pinned in hack/ into the user's cache folder, unless they are already there. The
 first build takes minutes. With names it builds only these, including programs that
-only kind clusters or Argo CD need.`,
+only kind clusters or single suites need.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx, programs := cmd.Context(), toolchain.All()
 			if len(names) > 0 {

@@ -33,13 +33,14 @@ type Node struct {
 // simulated is the annotation by which KWOK recognizes the nodes that it manages.
 const simulated = "kwok.x-k8s.io/node"
 
-// stages are files of KWOK. They define how nodes and pods become ready, complete and are deleted without delays. Nodes
-// report in their status that they are alive, instead of in a Lease.
+// stages are files of KWOK. They define how nodes and pods become ready and are deleted without delays. Pods of Jobs
+// complete after a few seconds, or the time in their annotations. Nodes report in their status that they are alive,
+// instead of in a Lease.
 var stages = []string{
 	"node/fast/node-initialize.yaml",
 	"node/heartbeat/node-heartbeat.yaml",
 	"pod/fast/pod-ready.yaml",
-	"pod/fast/pod-complete.yaml",
+	"pod/general/pod-complete.yaml",
 	"pod/fast/pod-delete.yaml",
 }
 

@@ -47,8 +47,11 @@ var (
 	Liqoctl               = liqo("liqoctl")
 )
 
-// ArgoCD is used only by the test of the GitOps manifests.
-var ArgoCD = Tool{Name: "argocd", Module: "argocd", Package: "."}
+// Programs that only one suite of tests runs.
+var (
+	ArgoCD = Tool{Name: "argocd", Module: "argocd", Package: "."}
+	Kueue  = Tool{Name: "kueue", Module: "kueue", Package: "sigs.k8s.io/kueue/cmd/kueue"}
+)
 
 // Programs for clusters that run containers. They create the clusters, install charts, or run inside the clusters if
 // no registry is available.
@@ -75,7 +78,7 @@ func All() []Tool {
 
 // Named returns the tools whose binaries have the given names.
 func Named(names ...string) ([]Tool, error) {
-	known := append(All(), ArgoCD, Kind, Kubeadm, Kubelet, KubeProxy, Agnhost, CoreDNS, LiqoReleasedWebhook)
+	known := append(All(), ArgoCD, Kueue, Kind, Kubeadm, Kubelet, KubeProxy, Agnhost, CoreDNS, LiqoReleasedWebhook)
 	var tools []Tool
 	for _, name := range names {
 		at := slices.IndexFunc(known, func(t Tool) bool { return t.Name == name })
