@@ -12,7 +12,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -157,6 +159,76 @@ func TestWaitingRequestGetsNodesToCreate(t *testing.T) {
 		}
 		f.advertise("berlin", "4", "16Gi", creates(1))
 		f.wantPlacements(r, "once berlin can create a node", "Reserved: berlin=Assigned")
+	})
+}
+
+// A waiting request is served by existing nodes if any cluster has them, and before later requests even if it
+// needs new nodes.
+func TestWaitingRequestsGetNodesInOrder(t *testing.T) {
+	queued := func(cpu string) *v1.ReservationRequest {
+		req := request(cpu, "4Gi")
+		req.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
+		return req
+	}
+	t.Run("existing nodes first", func(t *testing.T) {
+		elasticFleet(t, func(f *fleet) {
+			config := settings.Default()
+			config.Queue.Paused = true
+			f.SetConfig(context.Background(), config)
+			f.advertise("paris", "0", "32Gi")
+			f.advertise("berlin", "4", "16Gi", creates(0))
+			r := f.reserve("rome", "request-1", queued("8"))
+			f.advertise("paris", "8", "32Gi")
+			f.advertise("berlin", "4", "16Gi", creates(2))
+			f.SetConfig(context.Background(), settings.Default())
+			f.wantPlacements(r, "once the queue is resumed", "Reserved: paris=Assigned")
+		})
+	})
+	t.Run("the first request first", func(t *testing.T) {
+		elasticFleet(t, func(f *fleet) {
+			f.advertise("paris", "0", "32Gi")
+			f.advertise("berlin", "0", "16Gi", creates(0))
+			first, second := f.reserve("rome", "request-1", queued("10")), f.reserve("rome", "request-2", queued("4"))
+			f.advertise("berlin", "4", "16Gi", creates(1))
+			f.wantPlacements(first, "once berlin has 4 cores and can create 8", "Reserved: berlin=Assigned")
+			if got := f.get("rome", second.Name); got.Phase != v1.ReservationPhaseQueued {
+				t.Errorf("the second request: %s", got.Phase)
+			}
+		})
+	})
+}
+
+// Tainted nodes that can be created serve only requests that tolerate them, and change nothing for others.
+func TestTaintsOfNodesToCreate(t *testing.T) {
+	elasticFleet(t, func(f *fleet) {
+		tainted := func(adv *v1.Advertisement) {
+			creates(2)(adv)
+			adv.Elastic.Nodes[0].Taints = []brokerv1alpha1.Taint{{Key: "dedicated", Effect: "NoSchedule"}}
+			adv.NodeShapes = []v1.NodeShape{{Count: 1, Free: v1.Amounts{"cpu": "4", "memory": "16Gi", "pods": "110"}}}
+		}
+		f.advertise("berlin", "4", "16Gi", tainted)
+		if _, err := f.RequestReservation(context.Background(), "rome", "request-1", request("10", "4Gi")); fault.ReasonOf(err) != fault.NoCandidate {
+			t.Errorf("without a toleration: %v", err)
+		}
+		f.advertise("paris", "0", "0")
+		if got := target(f.reserve("rome", "request-2", request("4", "4Gi"))); got != "berlin" {
+			t.Errorf("on existing nodes: %s", got)
+		}
+		tolerates := request("8", "4Gi")
+		tolerates.Constraints = &brokerv1alpha1.Constraints{Tolerations: []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}}}
+		if got := target(f.reserve("rome", "request-3", tolerates)); got != "berlin" {
+			t.Errorf("with a toleration: %s", got)
+		}
+	})
+}
+
+// A quote shows a cluster that would create nodes as the one that serves.
+func TestQuoteOfNodesToCreate(t *testing.T) {
+	elasticFleet(t, func(f *fleet) {
+		q, err := f.RequestQuote(context.Background(), "rome", "", request("10", "4Gi"))
+		if err != nil || q.ClusterID != "berlin" || q.Candidates[0].ClusterID != "berlin" || q.Candidates[0].Reason != "" {
+			t.Errorf("%+v, %v", q, err)
+		}
 	})
 }
 

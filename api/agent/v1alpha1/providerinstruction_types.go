@@ -120,10 +120,11 @@ type RecalledPlacement struct {
 	Message string `json:"message,omitempty"`
 }
 
-// NewNodes are nodes that a cluster creates for a placement.
+// NewNodes are nodes of one group that a cluster creates for a placement.
 type NewNodes struct {
 	// group is the name of the group of nodes, from the agent's configuration file.
 	// +required
+	// +kubebuilder:validation:MaxLength=63
 	Group string `json:"group"`
 
 	// count is the number of nodes. It is 0 if nodes that are created for other placements suffice.
@@ -188,7 +189,10 @@ type ProviderInstructionStatus struct {
 	// newNodes are the nodes that this cluster creates before it acknowledges the placement. Their
 	// capacity is kept for the placement.
 	// +optional
-	NewNodes *NewNodes `json:"newNodes,omitempty"`
+	// +listType=map
+	// +listMapKey=group
+	// +kubebuilder:validation:MaxItems=16
+	NewNodes []NewNodes `json:"newNodes,omitempty"`
 
 	// granted are the amounts that this cluster has agreed to keep. The consumer cannot use more.
 	// +optional
@@ -278,7 +282,10 @@ func (p *ProviderInstruction) Kept() corev1.ResourceList {
 
 // IsCounted reports whether this cluster keeps capacity for the placement: it has accepted the
 // placement, or creates nodes for it.
-func (p *ProviderInstruction) IsCounted() bool { return p.Status.Enforced || p.Status.NewNodes != nil }
+func (p *ProviderInstruction) IsCounted() bool { return p.Status.Enforced || p.AwaitsNewNodes() }
+
+// AwaitsNewNodes reports whether this cluster creates nodes for the placement.
+func (p *ProviderInstruction) AwaitsNewNodes() bool { return len(p.Status.NewNodes) > 0 }
 
 // Ended reports whether the placement has ended. The slice of an ended placement is no longer
 // granted.

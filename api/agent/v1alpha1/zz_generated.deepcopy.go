@@ -839,8 +839,8 @@ func (in *ProviderInstructionStatus) DeepCopyInto(out *ProviderInstructionStatus
 	*out = *in
 	if in.NewNodes != nil {
 		in, out := &in.NewNodes, &out.NewNodes
-		*out = new(NewNodes)
-		**out = **in
+		*out = make([]NewNodes, len(*in))
+		copy(*out, *in)
 	}
 	if in.Granted != nil {
 		in, out := &in.Granted, &out.Granted

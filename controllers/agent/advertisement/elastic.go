@@ -1,7 +1,11 @@
 package advertisement
 
 import (
+	"maps"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
@@ -15,7 +19,7 @@ import (
 // same moment, so each node is in exactly one of allocatable and the elastic offer, or in none while it is
 // not Ready.
 func elasticOffer(rules *offering.Rules, s *capacity.Snapshot, own quantity.Amounts) *brokerv1alpha1.ElasticOffer {
-	if len(rules.Groups) == 0 || len(s.Grouped) != len(rules.Groups) {
+	if len(rules.Groups) == 0 || !slices.EqualFunc(s.Groups, rules.GroupLabels(), maps.Equal) {
 		return nil
 	}
 	var nodes []quantity.NodeShape
@@ -23,9 +27,18 @@ func elasticOffer(rules *offering.Rules, s *capacity.Snapshot, own quantity.Amou
 	for i := range rules.Groups {
 		g := &rules.Groups[i]
 		within = max(within, g.ReadyWithin)
-		if rest := g.Nodes - s.Grouped[i]; rest > 0 {
+		if rest := g.Nodes - s.NodesPerGroup[i]; rest > 0 {
 			nodes = append(nodes, g.NewNodes(rest))
 		}
 	}
 	return wire.ToElasticOffer(rules.Extension(s.Allocatable, own, nodes), nodes, within)
+}
+
+// elasticDiffers reports whether other nodes can be created. How much of them is lent changes a little with
+// every pod, and is published at the next interval.
+func elasticDiffers(a, b *brokerv1alpha1.ElasticOffer) bool {
+	if a == nil || b == nil {
+		return a != b
+	}
+	return !equality.Semantic.DeepEqual(a.Nodes, b.Nodes) || a.ReadyWithin != b.ReadyWithin
 }

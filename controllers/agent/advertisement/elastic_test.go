@@ -30,11 +30,16 @@ func TestElasticOffer(t *testing.T) {
 		"none of more than the group has": {existing: []int64{4, 2}, lent: quantity.Amounts{"cpu": 0}},
 		"a share":                         {rules: offering.Rules{Withheld: offering.Percentages{All: 50}}, existing: []int64{3, 1}, lent: quantity.Amounts{"cpu": 4000, "nvidia.com/gpu": 0}, nodes: []quantity.NodeShape{large(1)}},
 		"up to a cap":                     {rules: offering.Rules{Cap: quantity.Amounts{"cpu": 12000}}, existing: []int64{3, 1}, lent: quantity.Amounts{"cpu": 2000, "nvidia.com/gpu": 1}, nodes: []quantity.NodeShape{large(1)}},
+		"without over-subscription":       {rules: offering.Rules{Ratios: quantity.Ratios{"cpu": 300}}, existing: []int64{3, 1}, lent: quantity.Amounts{"cpu": 8000, "nvidia.com/gpu": 1}, nodes: []quantity.NodeShape{large(1)}},
 		"unknown before they are counted": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.rules.Groups = groups
-			got := elasticOffer(&tc.rules, &capacity.Snapshot{Allocatable: quantity.Amounts{"cpu": 10000}, Grouped: tc.existing}, nil)
+			listed := tc.rules.GroupLabels()
+			if tc.existing == nil {
+				listed = nil
+			}
+			got := elasticOffer(&tc.rules, &capacity.Snapshot{Allocatable: quantity.Amounts{"cpu": 10000}, Groups: listed, NodesPerGroup: tc.existing}, nil)
 			if tc.existing == nil {
 				if got != nil {
 					t.Errorf("got %+v", got)

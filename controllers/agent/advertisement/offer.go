@@ -179,7 +179,7 @@ func (o *offer) differsMaterially(before *offer) bool {
 	switch {
 	case before == nil:
 		return true
-	case o.nodes != before.nodes, !equality.Semantic.DeepEqual(o.elastic, before.elastic):
+	case o.nodes != before.nodes, elasticDiffers(before.elastic, o.elastic):
 		return true
 	case !equality.Semantic.DeepEqual(o.identity, before.identity), !equality.Semantic.DeepEqual(o.cost, before.cost):
 		return true

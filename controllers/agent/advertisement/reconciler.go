@@ -151,7 +151,7 @@ func (r *Reconciler) listHolds(ctx context.Context) ([]hold, error) {
 		if err != nil {
 			return nil, fmt.Errorf("provider instruction %q: %w", p.Name, err)
 		}
-		out = append(out, hold{reservation: p.Spec.ReservationName, placement: p.Spec.Placement, amounts: amounts, recalled: p.Status.Recalled, awaitsNodes: p.Status.NewNodes != nil})
+		out = append(out, hold{reservation: p.Spec.ReservationName, placement: p.Spec.Placement, amounts: amounts, recalled: p.Status.Recalled, awaitsNodes: p.AwaitsNewNodes()})
 	}
 	return out, nil
 }

@@ -64,7 +64,7 @@ func holdAspect(h placeholder.Held) placement.Aspect {
 // otherwise.
 func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 	aspect, known := r.holds.aspectOf(inst.Name)
-	if !known || !needsPlaceholders(inst) || inst.Status.NewNodes != nil {
+	if !known || !needsPlaceholders(inst) || inst.AwaitsNewNodes() {
 		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionHeld)
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -30,7 +31,7 @@ func (c podCache) List(ctx context.Context, list client.ObjectList, opts ...clie
 // take over.
 func TestPlaceholdersMakeTheAutoscalerCreateNodes(t *testing.T) {
 	b := newBench(t)
-	b.inst.Status.Enforced, b.inst.Status.NewNodes = false, &agentv1alpha1.NewNodes{Group: "gpu", Count: 2}
+	b.inst.Status.Enforced, b.inst.Status.NewNodes = false, []agentv1alpha1.NewNodes{{Group: "gpu", Count: 2}}
 	b.check(b.client.Status().Update(t.Context(), b.inst))
 	whole := quantity.Amounts{"cpu": 4000, "memory": 4 << 30, "nvidia.com/gpu": 2, "pods": 110}
 	b.opts.Groups = func() []offering.NodeGroup {
@@ -39,17 +40,17 @@ func TestPlaceholdersMakeTheAutoscalerCreateNodes(t *testing.T) {
 	counted := map[string]quantity.Amounts{}
 	b.opts.Room = func([]string) map[string]quantity.Amounts { return counted }
 	b.opts.Pods, b.Reconciler.opts.Placeholders = podCache{reader: b.client}, b.opts
-	asked := 0
+	decision := admission.Decision{NewNodes: []agentv1alpha1.NewNodes{{Group: "gpu", Count: 1}}}
 	b.Reconciler.opts.Admit = func(context.Context, *agentv1alpha1.ProviderInstruction) (admission.Decision, error) {
-		asked++
-		return admission.Decision{Admitted: true}, nil
+		return decision, nil
 	}
-	reconcile := func(when string, times int) {
+	reconcile := func(when string, want int32) {
 		t.Helper()
 		_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.inst)})
 		b.check(err)
-		if asked != times {
-			t.Errorf("%s: asked %d times, want %d", when, asked, times)
+		b.check(b.client.Get(t.Context(), client.ObjectKeyFromObject(b.inst), b.inst))
+		if n := b.inst.Status.NewNodes; len(n) != 1 || n[0].Count != want {
+			t.Errorf("%s: new nodes %+v, want %d", when, n, want)
 		}
 	}
 
@@ -59,15 +60,21 @@ func TestPlaceholdersMakeTheAutoscalerCreateNodes(t *testing.T) {
 	}
 	for i := range pods {
 		spec := &pods[i].Spec
-		if spec.NodeSelector["pool"] != "gpu" || spec.Containers[0].Resources.Requests.Cpu().Value() != 4 || len(spec.Tolerations) != 1 {
+		if !enforcement.IsBound(spec, map[string]string{"pool": "gpu"}) || spec.Containers[0].Resources.Requests.Cpu().Value() != 4 || len(spec.Tolerations) != 1 {
 			t.Errorf("placeholder %+v", spec)
 		}
 	}
-	reconcile("without nodes", 0)
+	reconcile("without nodes", 2)
 	b.bind(pods)
-	reconcile("while the nodes do not count", 0)
+	reconcile("while the nodes do not count", 2)
 	counted["n1"] = whole.Times(2)
-	reconcile("with the nodes", 1)
+	reconcile("when they do not suffice", 3)
+	if pods = b.look(); len(pods) != 3 {
+		t.Errorf("%d placeholders, want one more", len(pods))
+	}
+	decision = admission.Decision{Admitted: true}
+	_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.inst)})
+	b.check(err)
 	b.check(b.client.Get(t.Context(), client.ObjectKeyFromObject(b.inst), b.inst))
 	if !b.inst.Status.Enforced || b.inst.Status.NewNodes != nil {
 		t.Errorf("accepted: %+v", b.inst.Status)

@@ -88,7 +88,7 @@ func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.Vie
 			continue
 		}
 		placements[inst.Name] = inst
-		if inst.Status.NewNodes != nil {
+		if inst.AwaitsNewNodes() {
 			r.opts.reserveNewNodes(&view, inst)
 			continue
 		}
@@ -200,8 +200,8 @@ func (p *Placeholders) podFor(h placeholder.Placeholder, inst *agentv1alpha1.Pro
 			}},
 		},
 	}
-	if n := inst.Status.NewNodes; n != nil {
-		p.confineToGroup(&pod.Spec, n.Group)
+	if inst.AwaitsNewNodes() {
+		p.confineToGroups(&pod.Spec, h, inst.Status.NewNodes)
 	} else {
 		p.Confine(&pod.Spec, &inst.Spec)
 	}

@@ -74,15 +74,19 @@ func (r *Reconciler) decideAdmission(ctx context.Context, inst *agentv1alpha1.Pr
 	if inst.Ended() || inst.IsDecided() {
 		return nil
 	}
-	if awaited, err := r.awaitsNewNodes(ctx, inst); awaited || err != nil {
+	awaited, err := r.awaitsNewNodes(ctx, inst)
+	if err != nil {
 		return err
 	}
 	decision, err := r.opts.Admit(ctx, inst)
 	if err != nil {
 		return err
 	}
+	if awaited && (decision.NewNodes != nil || decision.LacksRoom()) {
+		return nil
+	}
 	before := inst.DeepCopy()
-	describeAdmission(inst, decision, r.now())
+	r.describeAdmission(inst, decision)
 	if err := r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before)); err != nil {
 		return err
 	}
@@ -98,7 +102,7 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderI
 	if isRefused(inst) && !inst.Ended() {
 		return plan.ProviderState{Phase: agentv1alpha1.InstructionRefused}, nil
 	}
-	if inst.Status.NewNodes != nil && !inst.Ended() {
+	if inst.AwaitsNewNodes() && !inst.Ended() {
 		return describeNewNodes(inst), nil
 	}
 	if r.opts.Peering != nil {
@@ -127,7 +131,7 @@ func (r *Reconciler) reportOutcome(ctx context.Context, inst *agentv1alpha1.Prov
 	case isRefused(inst):
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 		r.sendReport(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: c.Reason, Message: c.Message})
-	case inst.Status.NewNodes != nil:
+	case inst.AwaitsNewNodes():
 		r.sendReport(inst, v1.StatusReportStateProvisioning, state.Granted)
 	case inst.Spec.Change != 0:
 		r.reportChange(inst, state)

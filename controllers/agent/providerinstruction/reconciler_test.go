@@ -109,7 +109,7 @@ func TestAdmissionIsWrittenAndReported(t *testing.T) {
 			phase:     agentv1alpha1.InstructionRefused, report: v1.StatusReportStateRefused, reason: agentv1alpha1.ReasonInsufficient,
 		},
 		"nodes must be created": {
-			admission: admission.Decision{NewNodes: &agentv1alpha1.NewNodes{Group: "gpu", Count: 2}}, phase: agentv1alpha1.InstructionProvisioning,
+			admission: admission.Decision{NewNodes: []agentv1alpha1.NewNodes{{Group: "gpu", Count: 2}}}, phase: agentv1alpha1.InstructionProvisioning,
 			report: v1.StatusReportStateProvisioning,
 		},
 		"refused without a reason": {

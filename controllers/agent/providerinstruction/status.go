@@ -42,10 +42,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.Provid
 // describeAdmission writes this cluster's decision about a placement into the status. If the
 // placement is accepted, it sets status.enforced, and all totals of reserved capacity include the
 // placement from then on.
-func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a admission.Decision, now metav1.Time) {
+func (r *Reconciler) describeAdmission(inst *agentv1alpha1.ProviderInstruction, a admission.Decision) {
 	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
 	if a.NewNodes != nil {
-		addNewNodes(inst, a.NewNodes)
+		inst.Status.NewNodes, inst.Status.Phase = r.addNewNodes(inst.Status.NewNodes, a.NewNodes), agentv1alpha1.InstructionProvisioning
 		return
 	}
 	inst.Status.NewNodes = nil
@@ -56,7 +56,7 @@ func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a admission.Deci
 		inst.Status.Phase = agentv1alpha1.InstructionRefused
 		aspect = placement.Aspect{Reason: reasonOrRefused(a.Reason), Message: a.Message}
 	}
-	setCondition(inst, agentv1alpha1.ConditionAcknowledged, aspect, now)
+	setCondition(inst, agentv1alpha1.ConditionAcknowledged, aspect, r.now())
 }
 
 func reasonOrRefused(reason string) string {

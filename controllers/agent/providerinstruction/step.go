@@ -21,7 +21,7 @@ func stepOf(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) s
 		return ""
 	case inst.Ended():
 		return "clean up"
-	case inst.Status.NewNodes != nil:
+	case inst.AwaitsNewNodes():
 		return "create nodes"
 	case !inst.IsDecided():
 		return "decide"

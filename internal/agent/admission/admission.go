@@ -3,7 +3,6 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -36,19 +35,23 @@ type Decision struct {
 	// Admitted is true if this cluster accepts the placement.
 	Admitted bool
 	// NewNodes are nodes that must be created before the placement fits; nil if it is admitted or
-	// refused.
-	NewNodes *agentv1alpha1.NewNodes
+	// refused. If nodes that are created for other placements suffice, Count is 0.
+	NewNodes []agentv1alpha1.NewNodes
 	// Reason is a reason that the API defines, such as InsufficientCapacity. Message explains the
 	// decision to users.
 	Reason, Message string
+}
+
+// LacksRoom reports whether a placement is refused only because there is no room for it.
+func (d *Decision) LacksRoom() bool {
+	return d.Reason == agentv1alpha1.ReasonInsufficient || d.Reason == agentv1alpha1.ReasonPodsDoNotFit
 }
 
 // Admitter decides about placements. Four conditions must hold: the cluster takes new placements at
 // all; the operator's LendingPolicy allows the consumer; the amounts fit into the free capacity that
 // is lent, minus what is kept for other placements; and the pods that the placement names are certain
 // to fit on nodes, as are those that other placements named and may still create. If only room is
-// missing, and nodes of one group that the cluster creates on demand would give it, these are created
-// first.
+// missing, and nodes that the cluster creates on demand would have it, these are created first.
 type Admitter struct {
 	client    client.Reader
 	capacity  freeCapacity
@@ -75,6 +78,9 @@ func (a *Admitter) Admit(ctx context.Context, inst *agentv1alpha1.ProviderInstru
 	case <-ctx.Done():
 		return Decision{}, ctx.Err()
 	}
+	if !inst.Status.Enforced {
+		delete(a.admitted, inst.Name) // an earlier decision that was not carried out
+	}
 	if refusal, err := a.refusalOf(ctx, inst); err != nil || refusal.Reason != "" {
 		return refusal, err
 	}
@@ -88,8 +94,10 @@ func (a *Admitter) Admit(ctx context.Context, inst *agentv1alpha1.ProviderInstru
 	}
 	room := a.measureRoom(others)
 	decision := room.decide(inst, wanted)
-	if decision.Reason == agentv1alpha1.ReasonInsufficient || decision.Reason == agentv1alpha1.ReasonPodsDoNotFit {
-		decision = room.decideNewNodes(inst, wanted, decision)
+	if decision.LacksRoom() && !inst.Status.Enforced { // a change of amounts creates no nodes
+		if decision, err = room.decideNewNodes(inst, wanted, decision); err != nil {
+			return Decision{}, err
+		}
 	}
 	if decision.Admitted || decision.NewNodes != nil {
 		a.admitted[inst.Name] = kept{inst, wanted, decision.NewNodes}
@@ -222,7 +230,7 @@ func promiseOf(inst *agentv1alpha1.ProviderInstruction, amounts quantity.Amounts
 type kept struct {
 	inst     *agentv1alpha1.ProviderInstruction
 	amounts  quantity.Amounts
-	newNodes *agentv1alpha1.NewNodes
+	newNodes []agentv1alpha1.NewNodes
 }
 
 // keptForOthers returns the amounts kept for each placement that this cluster has admitted and not
@@ -241,12 +249,16 @@ func (a *Admitter) keptForOthers(ctx context.Context, but string) (map[string]ke
 			continue
 		}
 		admitted, ours := a.admitted[p.Name]
-		if _, shown := quantity.Fits(admitted.amounts, amounts); ours && shown && (p.Status.Enforced || p.Status.NewNodes != nil && admitted.newNodes != nil) {
+		if _, shown := quantity.Fits(admitted.amounts, amounts); ours && shown && (p.Status.Enforced || p.AwaitsNewNodes() && admitted.newNodes != nil) {
 			// The cache shows the placement now, and will also show later changes of its amounts.
 			delete(a.admitted, p.Name)
 		}
 		if ours || p.IsCounted() {
-			holds[p.Name] = kept{p, amounts.Max(admitted.amounts), cmp.Or(p.Status.NewNodes, admitted.newNodes)}
+			newNodes := p.Status.NewNodes
+			if newNodes == nil {
+				newNodes = admitted.newNodes
+			}
+			holds[p.Name] = kept{p, amounts.Max(admitted.amounts), newNodes}
 		}
 	}
 	for name := range a.admitted {

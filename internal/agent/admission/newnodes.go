@@ -1,44 +1,83 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// decideNewNodes returns the fewest new nodes of one group with which a placement fits that does not fit
-// now. If there are none, it returns the refusal. Nodes that are being created for other placements are
-// not created twice. If some of them exist already, they count twice here; the placement is then decided
-// about again, see Admitter.
-func (m *room) decideNewNodes(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, refusal Decision) Decision {
-	if len(m.snapshot.Grouped) != len(m.rules.Groups) {
-		return refusal // the nodes have not been listed with the present groups
+// decideNewNodes returns the new nodes with which a placement fits that does not fit now, few of them, and
+// rather of the groups that come first. If there are none, it returns the refusal.
+//
+// Nodes that are planned for other placements are not created once more. Those of them that exist already
+// count twice here; so a placement is decided about again once all its new nodes exist.
+func (m *room) decideNewNodes(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, refusal Decision) (Decision, error) {
+	groups := m.rules.Groups
+	if len(groups) == 0 {
+		return refusal, nil
 	}
-	var coming []quantity.NodeShape
-	rest := make([]int64, len(m.rules.Groups))
-	for i := range m.rules.Groups {
-		g := &m.rules.Groups[i]
-		rest[i] = g.Nodes - m.snapshot.Grouped[i]
-		for _, k := range m.others {
-			if n := k.newNodes; n != nil && n.Group == g.Name && n.Count > 0 {
-				coming, rest[i] = append(coming, g.NewNodes(int64(n.Count))), rest[i]-int64(n.Count)
+	if !slices.EqualFunc(m.snapshot.Groups, m.rules.GroupLabels(), maps.Equal) {
+		return Decision{}, errors.New("the nodes of the configured groups are not counted yet")
+	}
+	planned, awaited := m.plannedNodes()
+	counts := make([]int64, len(groups))
+	for i := range groups {
+		counts[i] = max(groups[i].Nodes-m.snapshot.NodesPerGroup[i]-awaited[groups[i].Name], 0)
+	}
+	fits := func() bool {
+		m.created = slices.Clone(planned)
+		for i, n := range counts {
+			if n > 0 {
+				m.created = append(m.created, groups[i].NewNodes(n))
 			}
 		}
+		d := m.decide(inst, wanted)
+		return d.Admitted
 	}
-	for i := range m.rules.Groups {
-		g := &m.rules.Groups[i]
-		for n := range max(rest[i], 0) + 1 {
-			if m.created = coming; n > 0 {
-				m.created = append(coming[:len(coming):len(coming)], g.NewNodes(n))
-			}
-			if m.decide(inst, wanted).Admitted {
-				return Decision{
-					NewNodes: &agentv1alpha1.NewNodes{Group: g.Name, Count: int32(n)}, Reason: agentv1alpha1.ReasonProvisioning,
-					Message: fmt.Sprintf("%s; %d new nodes of group %q give it room", refusal.Message, n, g.Name),
+	if !fits() {
+		return refusal, nil
+	}
+	for i := len(counts) - 1; i >= 0; i-- {
+		counts[i] = int64(sort.Search(int(counts[i]), func(n int) bool {
+			most := counts[i]
+			counts[i] = int64(n)
+			defer func() { counts[i] = most }()
+			return fits()
+		}))
+	}
+	var newNodes []agentv1alpha1.NewNodes
+	var words []string
+	for i, n := range counts {
+		if n > 0 {
+			newNodes = append(newNodes, agentv1alpha1.NewNodes{Group: groups[i].Name, Count: int32(n)})
+			words = append(words, fmt.Sprintf("%d of group %q", n, groups[i].Name))
+		}
+	}
+	if newNodes == nil {
+		newNodes = []agentv1alpha1.NewNodes{{Group: slices.Sorted(maps.Keys(awaited))[0]}}
+		words = []string{"those that are created for other placements"}
+	}
+	return Decision{NewNodes: newNodes, Reason: agentv1alpha1.ReasonProvisioning, Message: "it needs new nodes: " + strings.Join(words, " and ")}, nil
+}
+
+// plannedNodes returns the nodes that are created for other placements, and their number by group.
+func (m *room) plannedNodes() (nodes []quantity.NodeShape, perGroup map[string]int64) {
+	perGroup = map[string]int64{}
+	for _, k := range m.others {
+		for _, n := range k.newNodes {
+			for i := range m.rules.Groups {
+				if g := &m.rules.Groups[i]; g.Name == n.Group && n.Count > 0 {
+					nodes = append(nodes, g.NewNodes(int64(n.Count)))
+					perGroup[n.Group] += int64(n.Count)
 				}
 			}
 		}
 	}
-	return refusal
+	return nodes, perGroup
 }

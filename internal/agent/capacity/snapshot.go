@@ -29,9 +29,10 @@ type Snapshot struct {
 	PendingSince time.Time
 	// Nodes is the number of nodes that count (see the package comment).
 	Nodes int
-	// Grouped is the number of nodes of each group that was passed to Lend, whether or not they count; nil
-	// until the nodes have been listed with these groups.
-	Grouped []int64
+	// Groups are the labels of the groups that were passed to Lend when the nodes were listed last, and
+	// NodesPerGroup is how many nodes each of them has, whether or not they count.
+	Groups        []map[string]string
+	NodesPerGroup []int64
 	// NodeShapes groups the nodes that count by their free amounts, labels and taints. The shapes
 	// with the most free capacity come first.
 	NodeShapes []quantity.NodeShape

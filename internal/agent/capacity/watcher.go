@@ -145,13 +145,13 @@ func (w *Watcher) Snapshot() Snapshot {
 	defer w.mu.Unlock()
 	out := w.accounts.newSnapshot()
 	if w.listed != nil && len(w.listed.groups) > 0 {
-		out.Grouped = make([]int64, len(w.listed.groups)+1)
+		perGroup := make([]int64, len(w.listed.groups)+1)
 		for _, n := range w.accounts.nodes {
 			if n.facts.ours {
-				out.Grouped[n.facts.group]++
+				perGroup[n.facts.group]++
 			}
 		}
-		out.Grouped = out.Grouped[1:]
+		out.Groups, out.NodesPerGroup = w.listed.groups, perGroup[1:]
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func TestNodesOfGroupsAreCounted(t *testing.T) {
 		runtest.Start(t, w)
 		<-w.Synced()
 		s := w.Snapshot()
-		if diff := cmp.Diff([]int64{2, 0}, s.Grouped); diff != "" {
+		if diff := cmp.Diff([]int64{2, 0}, s.NodesPerGroup); diff != "" {
 			t.Errorf("nodes by group (-want +got):\n%s", diff)
 		}
 		if len(s.NodeShapes) != 3 || s.NodeShapes[0].Labels["pool"] == "" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
@@ -19,21 +20,22 @@ const (
 	maxGroups      = 16
 	maxNodes       = 1000
 	maxGroupLabels = 4
+	maxGroupName   = 63
 	maxReadyWithin = time.Hour
 )
 
 // defaultPods is how many pods fit on a node unless its kubelet is configured otherwise.
 const defaultPods = 110
 
-// readGroups reads the groups of nodes that the cluster creates on demand. lent are the taints with which
-// nodes are lent.
-func (r *reader) readGroups(in []nodeGroup, lent []brokerv1alpha1.Taint) (out []offering.NodeGroup) {
+// readGroups reads the groups of nodes that the cluster creates on demand. nodes and lent
+// are the nodes that are lent, and the taints with which nodes are lent.
+func (r *reader) readGroups(in []nodeGroup, nodes labels.Selector, lent []brokerv1alpha1.Taint) (out []offering.NodeGroup) {
 	r.noteError(requirements.CheckCount("offer.elastic", len(in), maxGroups))
 	for i := range in {
 		g, field := &in[i], fmt.Sprintf("offer.elastic[%d]", i)
 		group := offering.NodeGroup{Name: g.Name, Nodes: g.Nodes, Each: quantity.Amounts{}, Labels: g.Labels}
-		if g.Name == "" || slices.ContainsFunc(out, func(o offering.NodeGroup) bool { return o.Name == g.Name }) {
-			r.refuseField("%s.name: %.80q is empty or used twice: give each group a name of its own", field, g.Name)
+		if g.Name == "" || len(g.Name) > maxGroupName || slices.ContainsFunc(out, func(o offering.NodeGroup) bool { return o.Name == g.Name }) {
+			r.refuseField("%s.name: %.80q is empty, too long or used twice: give each group a name of its own", field, g.Name)
 		}
 		if g.Nodes < 1 || g.Nodes > maxNodes {
 			r.refuseField("%s.nodes: %d nodes: give the most nodes that the group may have, from 1 to %d", field, g.Nodes, maxNodes)
@@ -51,6 +53,14 @@ func (r *reader) readGroups(in []nodeGroup, lent []brokerv1alpha1.Taint) (out []
 			r.refuseField("%s.labels: give labels that all nodes of the group have and no other node, so that existing nodes are not offered twice", field)
 		}
 		r.noteError(requirements.CheckLabels(field+".labels", g.Labels, maxGroupLabels))
+		if !nodes.Matches(labels.Set(g.Labels)) {
+			r.refuseField("%s.labels: nodes with these labels are not lent: add what offer.nodeSelector asks for", field)
+		}
+		for _, o := range out {
+			if !excludes(o.Labels, g.Labels) {
+				r.refuseField("%s.labels: a node may be in group %q as well, and would be offered twice: give both groups a label with different values", field, o.Name)
+			}
+		}
 		group.Taints = r.readTaints(field+".taints", g.Taints)
 		for _, taint := range group.Taints {
 			if !slices.Contains(lent, taint) && !quantity.IsExtended(corev1.ResourceName(taint.Key)) {
@@ -65,4 +75,14 @@ func (r *reader) readGroups(in []nodeGroup, lent []brokerv1alpha1.Taint) (out []
 		out = append(out, group)
 	}
 	return out
+}
+
+// excludes reports whether no node can have both sets of labels.
+func excludes(a, b map[string]string) bool {
+	for key, value := range a {
+		if other, ok := b[key]; ok && other != value {
+			return true
+		}
+	}
+	return false
 }

@@ -31,17 +31,25 @@ func TestGroupsOfNodes(t *testing.T) {
 func TestWrongGroupsAreRefused(t *testing.T) {
 	const good = `name: a, nodes: 1, each: {cpu: "1", memory: 1Gi}, labels: {pool: a}, readyWithin: 8m`
 	for text, want := range map[string]string{
-		strings.Replace(good, "name: a, ", "", 1):              "offer.elastic[0].name",
-		strings.Replace(good, "nodes: 1", "nodes: 0", 1):       "offer.elastic[0].nodes: 0 nodes",
-		strings.Replace(good, `cpu: "1", `, "", 1):             "at least cpu and memory",
-		strings.Replace(good, "labels: {pool: a}, ", "", 1):    "offer.elastic[0].labels",
-		strings.Replace(good, "8m", "2h", 1):                   `readyWithin: "2h"`,
-		good + `, taints: ["spot=yes:NoSchedule"]`:             "list it in offer.taints as well",
-		good + "}, {" + good:                                   `offer.elastic[1].name: "a"`,
-		strings.Replace(good, `memory: 1Gi`, `memory: 1Go`, 1): "offer.elastic[0].each",
+		strings.Replace(good, "name: a, ", "", 1):                      "offer.elastic[0].name",
+		strings.Replace(good, "nodes: 1", "nodes: 0", 1):               "offer.elastic[0].nodes: 0 nodes",
+		strings.Replace(good, `cpu: "1", `, "", 1):                     "at least cpu and memory",
+		strings.Replace(good, "labels: {pool: a}, ", "", 1):            "offer.elastic[0].labels",
+		strings.Replace(good, "8m", "2h", 1):                           `readyWithin: "2h"`,
+		good + `, taints: ["spot=yes:NoSchedule"]`:                     "list it in offer.taints as well",
+		good + "}, {" + strings.Replace(good, "name: a", "name: b", 1): "a node may be in group",
+		good + "}, {" + good:                                           `offer.elastic[1].name: "a"`,
+		strings.Replace(good, `memory: 1Gi`, `memory: 1Go`, 1):         "offer.elastic[0].each",
 	} {
 		if _, err := Parse([]byte(head+"offer: {elastic: [{"+text+"}]}\n"), noFile); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+}
+
+func TestGroupOfNodesThatAreNotLentIsRefused(t *testing.T) {
+	text := head + `offer: {nodeSelector: lend=yes, elastic: [{name: a, nodes: 1, each: {cpu: "1", memory: 1Gi}, labels: {pool: a}, readyWithin: 8m}]}`
+	if _, err := Parse([]byte(text), noFile); err == nil || !strings.Contains(err.Error(), "what offer.nodeSelector asks for") {
+		t.Error(err)
 	}
 }

@@ -69,7 +69,7 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 	c.Nodes = r.readSelector("offer.nodeSelector", f.Offer.NodeSelector)
 	c.Taints = r.readTaints("offer.taints", f.Offer.Taints)
 	c.Offer = r.readOffer(&f.Offer)
-	c.Offer.Groups = r.readGroups(f.Offer.Elastic, c.Taints)
+	c.Offer.Groups = r.readGroups(f.Offer.Elastic, c.Nodes, c.Taints)
 	if f.Prices.File != "" {
 		r.readPricesFile(&f.Prices, read, c)
 	} else {

@@ -11,7 +11,7 @@ import (
 // autoscaler.
 type NodeGroup struct {
 	Name string
-	// Nodes is how many nodes the group may have, with those that exist.
+	// Nodes is how many nodes the group may have, including existing ones.
 	Nodes int64
 	// Each is what pods can request on a new node.
 	Each quantity.Amounts
@@ -28,13 +28,16 @@ func (g *NodeGroup) NewNodes(count int64) quantity.NodeShape {
 	return quantity.NodeShape{Count: count, Free: g.Each, Labels: g.Labels, Taints: g.Taints}
 }
 
-// Extension returns how much more is lent once the new nodes exist.
+// Extension returns how much more is lent once the new nodes exist. Their capacity is not
+// over-subscribed before.
 func (t *Rules) Extension(allocatable, own quantity.Amounts, created []quantity.NodeShape) quantity.Amounts {
+	once := *t
+	once.Ratios = nil
 	whole := allocatable.Clone()
 	for _, n := range created {
 		whole = whole.Add(n.Free.Times(n.Count))
 	}
-	return t.Lendable(whole, own).Sub(t.Lendable(allocatable, own)).Max(nil)
+	return once.Lendable(whole, own).Sub(once.Lendable(allocatable, own)).Max(nil)
 }
 
 // GroupLabels returns the labels of each group.

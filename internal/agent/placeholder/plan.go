@@ -18,7 +18,7 @@ type View struct {
 	// Reserved is the reserved capacity of each placement that placeholders must keep, by name.
 	Reserved map[string]quantity.Amounts
 	// Parts holds, for a placement that awaits new nodes, the amounts of its placeholders, which add up to
-	// what is reserved. Other placements have none, and their placeholders have the sizes of Split.
+	// the Keepable part of what is reserved. Other placements have none, and their placeholders have the sizes of Split.
 	Parts        map[string][]quantity.Amounts
 	Pods         []Pod
 	Placeholders []Placeholder
@@ -249,11 +249,8 @@ func (p *planner) findVictims(pod Pod, node string) (victims []Placeholder, ok b
 // Split returns. If pods use some of the reserved amounts, placeholders of these sizes do not
 // keep exactly what is left. One more placeholder then keeps the difference.
 func (p *planner) adjustPlacement(name string) {
-	left := keepableAmounts(p.Reserved[name].Sub(p.used[name]))
+	left := Keepable(p.Reserved[name].Sub(p.used[name]))
 	parts, standing := slices.Clone(p.Parts[name]), p.standing[name]
-	for i := range parts {
-		parts[i] = keepableAmounts(parts[i])
-	}
 	if parts == nil {
 		parts = Split(p.Reserved[name])
 	}
@@ -271,7 +268,7 @@ func (p *planner) adjustPlacement(name string) {
 			left, missing = left.Sub(part), append(missing, part)
 		}
 	}
-	if left = keepableAmounts(left); !left.IsZero() {
+	if left = Keepable(left); !left.IsZero() {
 		if i := slices.IndexFunc(standing, func(h Placeholder) bool { return h.Amounts.Equal(left) }); i >= 0 {
 			standing = slices.Delete(standing, i, i+1)
 		} else {

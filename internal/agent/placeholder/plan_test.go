@@ -40,8 +40,8 @@ func TestSplitPartsAreSmallAndAddUp(t *testing.T) {
 			for _, part := range split {
 				sum = sum.Add(part)
 			}
-			if len(split) != test.parts || !sum.Equal(keepableAmounts(test.reserved)) {
-				t.Errorf("got %d parts that add up to %v, want %d that add up to %v", len(split), sum, test.parts, keepableAmounts(test.reserved))
+			if len(split) != test.parts || !sum.Equal(Keepable(test.reserved)) {
+				t.Errorf("got %d parts that add up to %v, want %d that add up to %v", len(split), sum, test.parts, Keepable(test.reserved))
 			}
 		})
 	}

@@ -19,7 +19,7 @@ const (
 // They add up to the reserved capacity without the resource "pods", which placeholders cannot
 // keep.
 func Split(reserved quantity.Amounts) []quantity.Amounts {
-	reserved = keepableAmounts(reserved)
+	reserved = Keepable(reserved)
 	if reserved.IsZero() {
 		return nil
 	}
@@ -56,9 +56,9 @@ func partsOf(name corev1.ResourceName, amount int64) int64 {
 	return amount // one placeholder for each device
 }
 
-// keepableAmounts returns the positive amounts without the resource "pods", which placeholders
+// Keepable returns the positive amounts without the resource "pods", which placeholders
 // cannot keep.
-func keepableAmounts(reserved quantity.Amounts) quantity.Amounts {
+func Keepable(reserved quantity.Amounts) quantity.Amounts {
 	out := quantity.Amounts{}
 	for name, amount := range reserved {
 		if name != corev1.ResourcePods && amount > 0 {

@@ -37,7 +37,7 @@ func (cs *Clusters) countElastic(extended bool, freeOf func(*ledger.Cluster) qua
 // SupposeElastic also on those that it can create.
 func (cs *Clusters) FreeOf(c *ledger.Cluster) quantity.Amounts {
 	if cs.extended {
-		return c.Extensible()
+		return c.AvailableWithNewNodes()
 	}
 	return c.Available()
 }

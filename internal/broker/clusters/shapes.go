@@ -47,7 +47,11 @@ func (cs *Clusters) offersTainted(id string) bool {
 
 // noteTaints adds the cluster to tainted if it offers tainted nodes, or else removes it.
 func (cs *Clusters) noteTaints(c *ledger.Cluster) {
-	if slices.ContainsFunc(c.Shapes, func(s quantity.NodeShape) bool { return len(s.Taints) > 0 }) {
+	shapes := c.Shapes
+	if c.Elastic != nil {
+		shapes = slices.Concat(shapes, c.Elastic.Nodes)
+	}
+	if slices.ContainsFunc(shapes, func(s quantity.NodeShape) bool { return len(s.Taints) > 0 }) {
 		cs.tainted[c.ClusterID] = true
 	} else {
 		delete(cs.tainted, c.ClusterID)

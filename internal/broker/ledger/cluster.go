@@ -143,7 +143,7 @@ func (cs *clusters) checkFits(provider string, amounts quantity.Amounts) error {
 	if c == nil {
 		return fmt.Errorf("provider %q: %w", provider, ErrUnknown)
 	}
-	if short, ok := quantity.Fits(amounts, c.Extensible()); !ok {
+	if short, ok := quantity.Fits(amounts, c.AvailableWithNewNodes()); !ok {
 		return fmt.Errorf("provider %q: %w: %s needs %d, has %d", provider, ErrOverbooked, short.Resource, short.Need, short.Have)
 	}
 	return nil

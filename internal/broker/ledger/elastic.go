@@ -30,6 +30,7 @@ func (e *Elastic) checkFields() error {
 	if e.ReadyWithin <= 0 || e.ReadyWithin > MaxReadyWithin {
 		return fmt.Errorf("%w: new nodes Ready within %s, want more than 0 and at most %s", ErrMalformed, e.ReadyWithin, MaxReadyWithin)
 	}
+	whole := quantity.Amounts{}
 	for _, n := range e.Nodes {
 		if n.Count < 1 {
 			return fmt.Errorf("%w: %d new nodes", ErrMalformed, n.Count)
@@ -37,17 +38,25 @@ func (e *Elastic) checkFields() error {
 		if err := checkAmounts(n.Free); err != nil {
 			return err
 		}
+		whole.AddInPlace(n.Free.Times(n.Count))
+	}
+	if short, fits := quantity.Fits(e.Amounts, whole); !fits {
+		return fmt.Errorf("%w: %d of %s is lent of new nodes that have %d", ErrMalformed, short.Need, short.Resource, short.Have)
 	}
 	return checkAmounts(e.Amounts)
 }
 
-// Extensible returns the amounts that can be granted if the cluster creates all nodes that its offer
-// names. They are never below zero, and equal to Available for a cluster that creates none.
-func (c *Cluster) Extensible() quantity.Amounts {
+// AvailableWithNewNodes returns the amounts that can be granted if the cluster creates all nodes that its
+// offer names. They are never below zero, and equal to Available for a cluster that creates none.
+func (c *Cluster) AvailableWithNewNodes() quantity.Amounts {
 	if c.Elastic == nil {
 		return c.Available()
 	}
-	return c.Lendable().Add(c.Elastic.Amounts).Sub(c.Allocated).Sub(c.claimed).Max(nil)
+	whole := c.Lendable().Add(c.Elastic.Amounts)
+	for name, amount := range whole {
+		whole[name] = min(amount, quantity.Limit) // so that the sum of holds stays within it
+	}
+	return whole.Sub(c.Allocated).Sub(c.claimed).Max(nil)
 }
 
 // Provision records that the provider of a placement has begun to create nodes for it. It may then

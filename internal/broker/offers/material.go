@@ -20,6 +20,10 @@ func DiffersMaterially(old, new *ledger.Offer) bool {
 	a.UsedApart, b.UsedApart = false, false
 	// Shapes change with every pod. They are recorded when a decision depends on the offer.
 	a.Shapes, b.Shapes = nil, nil
+	if elasticDiffers(old.Elastic, new.Elastic, new.Allocatable) {
+		return true
+	}
+	a.Elastic, b.Elastic = nil, nil
 	if !reflect.DeepEqual(a, b) {
 		return true
 	}
@@ -42,11 +46,21 @@ func DiffersMaterially(old, new *ledger.Offer) bool {
 // to save memory.
 func ShareEqualParts(known, offer *ledger.Offer) *ledger.Offer {
 	out := *known
-	out.Allocated, out.Used, out.Shapes = offer.Allocated, offer.Used, offer.Shapes
+	out.Allocated, out.Used, out.Shapes, out.Elastic = offer.Allocated, offer.Used, offer.Shapes, offer.Elastic
 	if reflect.DeepEqual(known.Shapes, offer.Shapes) {
 		out.Shapes = known.Shapes
 	}
 	return &out
+}
+
+// elasticDiffers reports whether other nodes can be created, or materially more or less of them is lent.
+func elasticDiffers(old, new *ledger.Elastic, allocatable quantity.Amounts) bool {
+	if old == nil || new == nil {
+		return old != new
+	}
+	a, b := *old, *new
+	a.Amounts, b.Amounts = nil, nil
+	return !reflect.DeepEqual(a, b) || differsFrom(old.Amounts, new.Amounts, allocatable.Add(new.Amounts))
 }
 
 func differsFrom(a, b, whole quantity.Amounts) bool {

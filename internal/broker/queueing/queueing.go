@@ -325,20 +325,39 @@ func (qu *Queue) ServeNextOn(clusterID string) (bool, error) {
 	if served, err := qu.grantPreemptor(clusterID); served || err != nil {
 		return served, err
 	}
-	if served, err := qu.serveFirstOn(clusterID); served || err != nil {
+	name := qu.firstOn(clusterID)
+	if served, err := qu.serveNewNodesOn(clusterID, name); served || err != nil {
 		return served, err
+	}
+	return qu.serve(name, clusterID)
+}
+
+// serveNewNodesOn grants the first waiting request that only fits on a cluster with nodes that the cluster
+// creates, if it comes before the given one, which fits already; "" for none. If the request fits on
+// existing nodes elsewhere, it is granted there.
+func (qu *Queue) serveNewNodesOn(clusterID, before string) (bool, error) {
+	if qu.line.Len() == 0 {
+		return false, nil
 	}
 	undo := qu.s.SupposeElastic()
 	if undo == nil {
 		return false, nil
 	}
-	defer undo()
-	return qu.serveFirstOn(clusterID)
+	name := qu.firstOn(clusterID)
+	undo()
+	if name == "" || name == before || before != "" && qu.line.Place(before) < qu.line.Place(name) {
+		return false, nil
+	}
+	q, tried := qu.requestAndTried(qu.s.Book().Reservation(name))
+	if _, exists := qu.s.PickBest(qu.s.NewDecisionRequest(q, tried), q.Target); !exists {
+		defer qu.s.SupposeElastic()()
+	}
+	return qu.serve(name, clusterID)
 }
 
-// serveFirstOn does the work of ServeNextOn for requests that are not preemptors.
-func (qu *Queue) serveFirstOn(clusterID string) (bool, error) {
-	name := qu.firstOn(clusterID)
+// serve grants a waiting request that fits on a cluster; "" for none. It reports whether there may be
+// another one.
+func (qu *Queue) serve(name, clusterID string) (bool, error) {
 	if name == "" {
 		return false, nil
 	}

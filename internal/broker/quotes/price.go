@@ -35,8 +35,9 @@ func (qs *Quotes) Price(q *requests.Request) (*v1.Quote, *term.Decision, error) 
 		out.Message = why.Detail
 	} else if err != nil {
 		return nil, nil, err
+	} else if out.ClusterID = choice.Provider; choice.OnNewNodes {
+		defer qs.s.SupposeElastic()()
 	} else {
-		out.ClusterID = choice.Provider
 		out.Warnings = warnOfNodeSize(q, qs.s.Book().Cluster(choice.Provider))
 	}
 	candidates := qs.priceCandidates(q, out)

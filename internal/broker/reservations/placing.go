@@ -53,7 +53,9 @@ func (rs *Reservations) decideElastic(q *requests.Request, tried ledger.Tried) (
 	if !ok || rs.s.WouldJump(q, winner) {
 		return nil, rs.s.ExplainRefusal(request, q)
 	}
-	return rs.s.Explain(request, q, winner), nil
+	choice := rs.s.Explain(request, q, winner)
+	choice.OnNewNodes = true
+	return choice, nil
 }
 
 // recordOffersFor records the pending offers on which a choice depends: the offer of the winner, or

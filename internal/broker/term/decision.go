@@ -12,6 +12,8 @@ type Decision struct {
 	Explanation ledger.Explanation
 	// Price is the provider's price for the request, nil if it has no prices.
 	Price *ledger.Price
+	// OnNewNodes is true if the provider must create nodes first.
+	OnNewNodes bool
 }
 
 // Timeouts are how long the broker waits for agents before it acts.

@@ -180,7 +180,7 @@ var usual = map[string]author{
 	"reserve": ofRequester, "enqueue": ofRequester, "edit": ofRequester, "renew": ofRequester, "end": ofRequester,
 	"keep": ofRequester, "take": ofRequester, "letGo": ofRequester, "claim": ofRequester, "shut": ofRequester,
 	"connect": ofRequester, "nodeReady": ofRequester, "consumerGone": ofRequester,
-	"acknowledge": ofProvider, "settle": ofProvider, "exceed": ofProvider, "providerGone": ofProvider, "recall": ofProvider, "adopt": ofProvider,
+	"provision": ofProvider, "acknowledge": ofProvider, "settle": ofProvider, "exceed": ofProvider, "providerGone": ofProvider, "recall": ofProvider, "adopt": ofProvider,
 	"restate": ofProvider,
 }
 
