@@ -198,6 +198,22 @@ func TestWaitingRequestsGetNodesInOrder(t *testing.T) {
 	})
 }
 
+// A provider may create nodes for a reservation that its present provider calls back, while that one still serves it.
+func TestNodesAreCreatedForARecalledReservation(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.servedByParis()
+		f.advertise("berlin", "0", "0", creates(2))
+		f.callsBack(r, in(time.Hour))
+		f.wantPlacements(r, "at once", "Active: paris=Ready berlin=Assigned")
+		f.mustReport("berlin", r, 2, provider, v1.StatusReportStateProvisioning)
+		f.wantPlacements(r, "while nodes are created", "Active: paris=Ready berlin=Provisioning")
+		f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+		f.mustReport("rome", r, 2, consumer, v1.StatusReportStateReady)
+		synctest.Wait()
+		f.wantPlacements(r, "once the new node is Ready", "Active: paris=Withdrawing(Recalled) berlin=Ready")
+	})
+}
+
 // Tainted nodes that can be created serve only requests that tolerate them, and change nothing for others.
 func TestTaintsOfNodesToCreate(t *testing.T) {
 	elasticFleet(t, func(f *fleet) {

@@ -28,6 +28,9 @@ type Session interface {
 	// clusters with tainted nodes.
 	UpdateShapes()
 	UpdateTaintedShapes()
+	// SupposeElastic counts the nodes that clusters can create until undo is called; undo is nil if there
+	// are none or they count already.
+	SupposeElastic() (undo func())
 	// TimeDecision and CountRejected feed the metrics.
 	TimeDecision(took time.Duration)
 	CountRejected(reason decision.Reason, n int)
@@ -61,9 +64,18 @@ func (d *Decider) ChooseProvider(q *requests.Request, tried ledger.Tried) (*deci
 	return request, winner
 }
 
-// CanPlace reports whether a provider can serve a request.
+// CanPlace reports whether a provider can serve a request, if necessary on nodes that it creates.
 func (d *Decider) CanPlace(q *requests.Request, tried ledger.Tried) bool {
 	_, ok := d.PickBest(d.NewDecisionRequest(q, tried), q.Target)
+	if ok {
+		return true
+	}
+	undo := d.s.SupposeElastic()
+	if undo == nil {
+		return false
+	}
+	defer undo()
+	_, ok = d.PickBest(d.NewDecisionRequest(q, tried), q.Target)
 	return ok
 }
 
