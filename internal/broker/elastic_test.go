@@ -214,6 +214,33 @@ func TestNodesAreCreatedForARecalledReservation(t *testing.T) {
 	})
 }
 
+// After a restore of an older journal, a provider that is creating nodes keeps its placement and its time,
+// whether the journal still has the reservation or not.
+func TestNodesAreStillCreatedAfterARestore(t *testing.T) {
+	for name, kept := range map[string]bool{"the grant is kept": true, "the grant is lost": false} {
+		t.Run(name, func(t *testing.T) {
+			elasticFleet(t, func(f *fleet) {
+				old := f.server.Clone()
+				r := f.reserve("rome", "request-1", request("10", "4Gi"))
+				if kept {
+					old = f.server.Clone()
+				}
+				f.mustReport("berlin", r, 1, provider, v1.StatusReportStateProvisioning)
+				f.reserve("rome", "request-2", request("1", "1Gi"))
+				cursor := f.poll("rome", "").Cursor
+				f.restore(old)
+				f.advertiseElastic()
+				f.Witness("rome", cursor)
+				f.announce("berlin", []v1.ProvidedPlacement{{
+					Reservation: r.Name, Placement: 1, ConsumerID: "rome", Resources: v1.Amounts{"cpu": "10", "memory": "4Gi"}, Provisioning: true,
+				}})
+				f.passElastic(5 * time.Minute)
+				f.wantPlacements(r, "five minutes later", "Reserved: berlin=Provisioning")
+			})
+		})
+	}
+}
+
 // Tainted nodes that can be created serve only requests that tolerate them, and change nothing for others.
 func TestTaintsOfNodesToCreate(t *testing.T) {
 	elasticFleet(t, func(f *fleet) {

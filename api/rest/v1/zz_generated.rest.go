@@ -983,6 +983,9 @@ type ProvidedPlacement struct {
 	ConsumerID string `json:"consumerID"`
 	Placement  int32  `json:"placement"`
 
+	// Provisioning The caller creates nodes for the placement.
+	Provisioning bool `json:"provisioning,omitempty,omitzero"`
+
 	// Releasing The placement has ended and is being taken down.
 	Releasing bool `json:"releasing,omitempty,omitzero"`
 

@@ -66,6 +66,7 @@ func (i *Instructions) providedPlacements(all []agentv1alpha1.ProviderInstructio
 			Reservation: p.Spec.ReservationName, Placement: p.Spec.Placement, ConsumerID: p.Spec.RequesterClusterID,
 			Resources:    wire.FromResourceList(p.Kept()),
 			Acknowledged: meta.IsStatusConditionTrue(p.Status.Conditions, agentv1alpha1.ConditionAcknowledged),
+			Provisioning: p.AwaitsNewNodes(),
 			Releasing:    p.Ended(),
 		}
 		if p.Spec.ExpiresAt != nil {

@@ -46,6 +46,9 @@ func (rc *Recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 	// less than when the reservations were granted. Placements in the book that the announcement
 	// omits have ended, so they hold nothing.
 	room.left = c.Lendable().Max(c.Capacity)
+	if c.Elastic != nil {
+		room.left = room.left.Add(c.Elastic.Amounts)
+	}
 	for i := range provided {
 		p := &provided[i]
 		r := rc.s.Book().Reservation(p.Name)

@@ -30,6 +30,7 @@ type announcedPlacement struct {
 	amounts      quantity.Amounts
 	remaining    *float64
 	acknowledged bool
+	provisioning bool
 	releasing    bool
 }
 
@@ -62,7 +63,7 @@ func ReadHoldings(clusterID string, said *v1.Holdings) (*Holdings, error) {
 		}
 		h.provided = append(h.provided, announcedPlacement{
 			PlacementRef: ledger.PlacementRef{Name: p.Reservation, Placement: p.Placement}, requester: p.ConsumerID, amounts: amounts,
-			remaining: p.RemainingSeconds, acknowledged: p.Acknowledged, releasing: p.Releasing,
+			remaining: p.RemainingSeconds, acknowledged: p.Acknowledged, provisioning: p.Provisioning, releasing: p.Releasing,
 		})
 	}
 	for i := range said.Consumes {
@@ -163,10 +164,20 @@ func (rc *Recovery) takePlacement(clusterID string, p *announcedPlacement, first
 			rc.s.Log().Info("WARNING: announced placement rejected", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
 			return nil
 		}
-		if err := rc.adoptPlacement(clusterID, p); err != nil || r == nil {
+		if err := rc.adoptPlacement(clusterID, p); err != nil {
 			return err
 		}
-		return rc.takeOverAmounts(r, p)
+		if r == nil {
+			if r = rc.s.Book().Reservation(p.Name); r == nil {
+				return nil // it could not be adopted
+			}
+		} else if err := rc.takeOverAmounts(r, p); err != nil {
+			return err
+		}
+		if known := r.Placement(p.Placement); known != nil {
+			return rc.resumePlacement(r, known, p, false)
+		}
+		return nil
 	}
 	known := r.Placement(p.Placement)
 	if r.Requester != p.requester || known == nil || known.Provider != clusterID {
@@ -183,7 +194,8 @@ func (rc *Recovery) takePlacement(clusterID string, p *announcedPlacement, first
 }
 
 // resumePlacement records what a provider's announcement of a placement in the book shows and the book
-// has lost: that the placement was given up (only if first is true), or that it was acknowledged.
+// has lost: that the placement was given up (only if first is true), that it was acknowledged, or that the
+// provider creates nodes for it.
 func (rc *Recovery) resumePlacement(r *ledger.Reservation, known *ledger.Placement, p *announcedPlacement, first bool) error {
 	switch {
 	case !r.Stands(known):
@@ -193,6 +205,8 @@ func (rc *Recovery) resumePlacement(r *ledger.Reservation, known *ledger.Placeme
 		return rc.s.Record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: p.PlacementRef, Reason: withdrawnBefore}})
 	case p.acknowledged && known.AcknowledgedAt.IsZero():
 		return rc.s.Record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: p.PlacementRef}})
+	case p.provisioning && known.AcknowledgedAt.IsZero() && r.ProvisioningOf(known) == nil && rc.s.Book().Cluster(known.Provider).Elastic != nil:
+		return rc.s.Record(ledger.Event{Change: &ledger.Provision{PlacementRef: p.PlacementRef}})
 	default:
 		return nil
 	}
