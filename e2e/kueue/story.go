@@ -62,12 +62,12 @@ func Story(ctx context.Context, env *Environment, out io.Writer) error {
 		name string
 		tell func(context.Context) error
 	}{
-		{"rome has a queue for local and borrowed nodes", s.configure},
-		{"jobs fill the local nodes", s.fill},
-		{"the next job borrows a node", s.borrow},
-		{"the broker needs that provider for others, and moves the node", s.move},
-		{"the broker needs every provider, and Kueue requeues the job", s.requeue},
-		{"the jobs end, and everything is given back", s.end},
+		{"rome has a queue for local and borrowed nodes", s.createQueue},
+		{"jobs fill the local nodes", s.fillLocalNodes},
+		{"the next job borrows a node", s.borrowNode},
+		{"the broker needs that provider for others, and moves the node", s.moveNode},
+		{"the broker needs every provider, and Kueue requeues the job", s.requeueJob},
+		{"the jobs end, and everything is given back", s.endJobs},
 	} {
 		s.Chapter("%s", c.name)
 		if err := c.tell(ctx); err != nil {
@@ -79,12 +79,12 @@ func Story(ctx context.Context, env *Environment, out io.Writer) error {
 
 func (s *story) rome() *e2e.Cluster { return s.Member("rome") }
 
-// configure removes what an interrupted run has left, and creates the queue.
-func (s *story) configure(ctx context.Context) error {
+// createQueue removes what an interrupted run has left, and creates the queue.
+func (s *story) createQueue(ctx context.Context) error {
 	if err := s.EnsureNamespace(ctx, s.rome(), namespace); err != nil {
 		return err
 	}
-	if err := s.remove(ctx); err != nil {
+	if err := s.deleteLeftovers(ctx); err != nil {
 		return err
 	}
 	if err := s.AwaitAdvertised(ctx, patience); err != nil {
@@ -129,24 +129,24 @@ func isVirtualBut(other *corev1.Node) func(*corev1.Node) bool {
 	return func(n *corev1.Node) bool { return isVirtual(n) && n.Name != other.Name }
 }
 
-func (s *story) fill(ctx context.Context) error {
+func (s *story) fillLocalNodes(ctx context.Context) error {
 	for _, name := range jobs[:2] {
-		if err := s.run(ctx, name, isLocal); err != nil {
+		if err := s.runJob(ctx, name, isLocal); err != nil {
 			return err
 		}
 	}
 	return s.showWorkloads(ctx)
 }
 
-func (s *story) borrow(ctx context.Context) error {
-	if err := s.run(ctx, borrowing, isVirtual); err != nil {
+func (s *story) borrowNode(ctx context.Context) error {
+	if err := s.runJob(ctx, borrowing, isVirtual); err != nil {
 		return err
 	}
 	return s.showWorkloads(ctx)
 }
 
-// run creates a job and waits until its pod runs on an accepted node.
-func (s *story) run(ctx context.Context, name string, accepts func(*corev1.Node) bool) error {
+// runJob creates a job and waits until its pod runs on an accepted node.
+func (s *story) runJob(ctx context.Context, name string, accepts func(*corev1.Node) bool) error {
 	s.Say("kubectl create job %s", name)
 	if err := s.rome().Create(ctx, newJob(name)); err != nil {
 		return err
@@ -171,11 +171,11 @@ func (s *story) awaitRunning(ctx context.Context, job string, accepts func(*core
 				return "", nil
 			}
 		}
-		workloads, err := s.workloads(ctx)
+		workloads, err := s.listWorkloads(ctx)
 		if err != nil || workloads[job] == nil {
 			return "a Workload of " + job, err
 		}
-		return fmt.Sprintf("a pod of %s to run, Kueue says: %q", job, workloads[job].row(job)), nil
+		return fmt.Sprintf("a pod of %s to run, Kueue says: %q", job, workloads[job].tableRow(job)), nil
 	})
 	if err != nil {
 		return err
@@ -200,20 +200,20 @@ func (s *story) podsOf(ctx context.Context, job string) ([]corev1.Pod, error) {
 }
 
 func (s *story) showWorkloads(ctx context.Context) error {
-	workloads, err := s.workloads(ctx)
+	workloads, err := s.listWorkloads(ctx)
 	rows := [][]string{{"JOB", "FLAVOR", "CHECK", "MESSAGE"}}
 	for _, job := range jobs {
 		if w := workloads[job]; w != nil {
-			rows = append(rows, w.row(job))
+			rows = append(rows, w.tableRow(job))
 		}
 	}
 	s.Table(rows...)
 	return err
 }
 
-// move lets a request of higher priority take the provider of the borrowing job. The reservation moves to another
+// moveNode lets a request of higher priority take the provider of the borrowing job. The reservation moves to another
 // provider, and Kueue does not notice.
-func (s *story) move(ctx context.Context) error {
+func (s *story) moveNode(ctx context.Context) error {
 	if err := s.Broker.Create(ctx, s.config); err != nil {
 		return err
 	}
@@ -224,21 +224,21 @@ func (s *story) move(ctx context.Context) error {
 	if err := s.awaitRunning(ctx, borrowing, isVirtualBut(before)); err != nil {
 		return err
 	}
-	retries, err := s.retries(ctx)
+	retries, err := s.countRetries(ctx)
 	if err == nil && retries > 0 {
 		return fmt.Errorf("%s was requeued", borrowing)
 	}
 	return err
 }
 
-// requeue also takes the last provider. Kueue requeues the job, which runs again when the providers are free.
-func (s *story) requeue(ctx context.Context) error {
+// requeueJob also takes the last provider. Kueue requeues the job, which runs again when the providers are free.
+func (s *story) requeueJob(ctx context.Context) error {
 	before := s.nodes[borrowing]
 	if err := s.takeProvider(ctx, "urgent-2"); err != nil {
 		return err
 	}
 	err := e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
-		if retries, err := s.retries(ctx); err != nil || retries > 0 {
+		if retries, err := s.countRetries(ctx); err != nil || retries > 0 {
 			return "", err
 		}
 		return "Kueue to requeue " + borrowing, nil
@@ -284,9 +284,9 @@ func (s *story) takeProvider(ctx context.Context, name string) error {
 	return nil
 }
 
-// retries returns how often Kueue has requeued the borrowing job.
-func (s *story) retries(ctx context.Context) (int32, error) {
-	workloads, err := s.workloads(ctx)
+// countRetries returns how often Kueue has requeued the borrowing job.
+func (s *story) countRetries(ctx context.Context) (int32, error) {
+	workloads, err := s.listWorkloads(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -296,11 +296,11 @@ func (s *story) retries(ctx context.Context) (int32, error) {
 	return 0, fmt.Errorf("%s has no admission check", borrowing)
 }
 
-// end ends the pods of all jobs, as their containers would, and waits until all clusters are as they were before the
+// endJobs ends the pods of all jobs, as their containers would, and waits until all clusters are as they were before the
 // story.
-func (s *story) end(ctx context.Context) error {
+func (s *story) endJobs(ctx context.Context) error {
 	for _, job := range jobs {
-		if err := s.complete(ctx, job); err != nil {
+		if err := s.completeJob(ctx, job); err != nil {
 			return err
 		}
 	}
@@ -308,7 +308,7 @@ func (s *story) end(ctx context.Context) error {
 		return err
 	}
 	s.Say("Kueue has deleted the ProvisioningRequest, and the virtual node is gone")
-	if err := s.remove(ctx); err != nil {
+	if err := s.deleteLeftovers(ctx); err != nil {
 		return err
 	}
 	if err := s.AwaitAvailable(ctx, s.before, patience); err != nil {
@@ -318,8 +318,8 @@ func (s *story) end(ctx context.Context) error {
 	return nil
 }
 
-// complete ends the pod of a job, and waits until the job has succeeded.
-func (s *story) complete(ctx context.Context, name string) error {
+// completeJob ends the pod of a job, and waits until the job has succeeded.
+func (s *story) completeJob(ctx context.Context, name string) error {
 	pods, err := s.podsOf(ctx, name)
 	if err != nil {
 		return err
@@ -360,8 +360,8 @@ func (s *story) awaitGivenBack(ctx context.Context) error {
 	return s.AwaitClean(ctx, patience)
 }
 
-// remove deletes the jobs and what the story has created besides, and waits until nothing is left.
-func (s *story) remove(ctx context.Context) error {
+// deleteLeftovers deletes the jobs and what the story has created besides, and waits until nothing is left.
+func (s *story) deleteLeftovers(ctx context.Context) error {
 	if err := s.Broker.DeleteAndWait(ctx, s.config, patience); err != nil {
 		return err
 	}

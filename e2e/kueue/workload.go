@@ -31,8 +31,8 @@ type workload struct {
 	} `json:"status"`
 }
 
-// workloads returns the Workloads by the names of their jobs.
-func (s *story) workloads(ctx context.Context) (map[string]*workload, error) {
+// listWorkloads returns the Workloads by the names of their jobs.
+func (s *story) listWorkloads(ctx context.Context) (map[string]*workload, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "kueue.x-k8s.io", Version: "v1beta2", Kind: "WorkloadList"})
 	if err := s.rome().List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -51,8 +51,8 @@ func (s *story) workloads(ctx context.Context) (map[string]*workload, error) {
 	return out, nil
 }
 
-// row returns the flavor of a Workload and the state of its admission check.
-func (w *workload) row(job string) []string {
+// tableRow returns the flavor of a Workload and the state of its admission check.
+func (w *workload) tableRow(job string) []string {
 	row := []string{job, "", "", ""}
 	for _, set := range w.Status.Admission.PodSetAssignments {
 		row[1] = set.Flavors["cpu"]

@@ -22,15 +22,14 @@ import (
 func TestNodesAreCreatedForARequestThatFitsNowhere(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
-	values, elastic := env.Product.Values("paris"), env.Product.Values("paris")
-	elastic["hold"] = map[string]any{"mode": "Placeholder"}
-	config := maps.Clone(values["config"].(map[string]any))
-	elastic["config"] = config
-	config["offer"] = map[string]any{"elastic": []any{map[string]any{
-		"name": "large", "nodes": 2, "each": map[string]any{"cpu": "64", "memory": "64Gi"}, "labels": map[string]any{"pool": "large"}, "readyWithin": "10m",
-	}}}
-	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), "paris", values)) })
-	check(t, env.Product.Upgrade(ctx, "paris", elastic))
+	upgradeAgent(t, env, "paris", func(values map[string]any) {
+		values["hold"] = map[string]any{"mode": "Placeholder"}
+		config := maps.Clone(values["config"].(map[string]any))
+		config["offer"] = map[string]any{"elastic": []any{map[string]any{
+			"name": "large", "nodes": 2, "each": map[string]any{"cpu": "64", "memory": "64Gi"}, "labels": map[string]any{"pool": "large"}, "readyWithin": "10m",
+		}}}
+		values["config"] = config
+	})
 	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		adv, err := ownAdvertisement(ctx, paris)
 		if err == nil && (adv.Spec.Elastic == nil || adv.Spec.Elastic.Resources.Cpu().Value() != 128) {
@@ -88,11 +87,5 @@ func TestNodesAreCreatedForARequestThatFitsNowhere(t *testing.T) {
 
 	check(t, rome.DeleteDeployments(ctx, namespace))
 	check(t, rome.DeleteAndWait(ctx, r, patience))
-	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
-		left, err := placeholders(ctx, paris)
-		if len(left) > 0 {
-			return fmt.Sprintf("no placeholder to be left, there are %d", len(left)), err
-		}
-		return "", err
-	}))
+	check(t, awaitNoPlaceholders(ctx, paris))
 }

@@ -27,10 +27,7 @@ import (
 func TestPlaceholdersHoldReservedCapacity(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
-	values, holding := env.Product.Values("paris"), env.Product.Values("paris")
-	holding["hold"] = map[string]any{"mode": "Placeholder"}
-	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), "paris", values)) })
-	check(t, env.Product.Upgrade(ctx, "paris", holding))
+	upgradeAgent(t, env, "paris", func(values map[string]any) { values["hold"] = map[string]any{"mode": "Placeholder"} })
 
 	want := small()
 	want[corev1.ResourceCPU] = resource.MustParse("2")
@@ -63,13 +60,7 @@ func TestPlaceholdersHoldReservedCapacity(t *testing.T) {
 
 	check(t, rome.DeleteDeployments(ctx, namespace))
 	check(t, rome.DeleteAndWait(ctx, r, patience))
-	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
-		left, err := placeholders(ctx, paris)
-		if len(left) > 0 {
-			return fmt.Sprintf("no placeholder to be left, there are %d", len(left)), err
-		}
-		return "", err
-	}))
+	check(t, awaitNoPlaceholders(ctx, paris))
 }
 
 // wantNoOtherPods checks that the agent's account cannot create useful pods. Each attempt differs from a placeholder
@@ -206,6 +197,26 @@ func placeholders(ctx context.Context, c *e2e.Cluster) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := c.List(ctx, list, client.InNamespace(product.Namespace), client.HasLabels{agentv1alpha1.PlaceholderLabel})
 	return list.Items, err
+}
+
+// upgradeAgent applies the chart of a member's agent with changed values, until the test ends. change gets a copy of
+// the values, whose nested maps are shared.
+func upgradeAgent(t *testing.T, env *Environment, member string, change func(values map[string]any)) {
+	t.Helper()
+	before, values := env.Product.Values(member), env.Product.Values(member)
+	change(values)
+	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), member, before)) })
+	check(t, env.Product.Upgrade(t.Context(), member, values))
+}
+
+func awaitNoPlaceholders(ctx context.Context, c *e2e.Cluster) error {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
+		left, err := placeholders(ctx, c)
+		if len(left) > 0 {
+			return fmt.Sprintf("no placeholder to be left, there are %d", len(left)), err
+		}
+		return "", err
+	})
 }
 
 // awaitHeld waits until a provider reports that placeholders hold all unused capacity of a placement.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
@@ -42,4 +43,15 @@ func isTerminal(out io.Writer) bool {
 	}
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// runIn returns the function of a command that runs in the folder of the state.
+func runIn(folder func() (string, error), run func(ctx context.Context, out io.Writer, dir string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		dir, err := folder()
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), cmd.OutOrStdout(), dir)
+	}
 }

@@ -21,13 +21,7 @@ func kueueCommand(folder func() (string, error)) *cobra.Command {
 next, what happens when the broker takes a borrowed node away, and the return of
 everything.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := folder()
-			if err != nil {
-				return err
-			}
-			return runKueue(cmd.Context(), cmd.OutOrStdout(), dir)
-		},
+		RunE: runIn(folder, runKueue),
 	}
 }
 

@@ -21,13 +21,7 @@ func upCommand(folder func() (string, error)) *cobra.Command {
 stays in the foreground. Ctrl-C stops everything and keeps the state. No process
 is left behind, even after kill -9.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := folder()
-			if err != nil {
-				return err
-			}
-			return runUp(cmd.Context(), cmd.OutOrStdout(), dir)
-		},
+		RunE: runIn(folder, runUp),
 	}
 }
 

@@ -47,7 +47,7 @@ type installation struct {
 	dir string
 	// webhook and health are the ports on which Kueue listens.
 	webhook, health int
-	// objects are the objects to apply.
+	// objects are the CRD of ProvisioningRequest and the objects of the chart, without those that need a pod.
 	objects []manifest.Object
 	// container is the container that the process replaces, and config is the configuration file that it reads.
 	container corev1.Container
@@ -67,21 +67,21 @@ func Start(ctx context.Context, cluster *controlplane.ControlPlane, tools *toolc
 			return nil, err
 		}
 	}
-	if err := i.render(ctx, tools); err != nil {
+	if err := i.renderChart(ctx, tools); err != nil {
 		return nil, fmt.Errorf("chart of Kueue: %w", err)
 	}
-	if err := i.install(ctx); err != nil {
+	if err := i.installObjects(ctx); err != nil {
 		return nil, fmt.Errorf("installing Kueue in %s: %w", cluster.Name(), err)
 	}
-	p, err := i.run(ctx, tools.Path(toolchain.Kueue))
+	p, err := i.startManager(ctx, tools.Path(toolchain.Kueue))
 	if err != nil {
 		return nil, fmt.Errorf("running Kueue in %s: %w", cluster.Name(), err)
 	}
 	return p, nil
 }
 
-// values returns the values for Kueue's chart. They turn on only jobs.
-func (i *installation) values() (map[string]any, error) {
+// chartValues returns the values for Kueue's chart. They turn on only jobs.
+func (i *installation) chartValues() (map[string]any, error) {
 	config, err := yaml.Marshal(map[string]any{
 		"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
 		"health":         map[string]any{"healthProbeBindAddress": fmt.Sprintf("127.0.0.1:%d", i.health)},
@@ -97,8 +97,8 @@ func (i *installation) values() (map[string]any, error) {
 	}, err
 }
 
-// render renders Kueue's chart.
-func (i *installation) render(ctx context.Context, tools *toolchain.Toolchain) error {
+// renderChart renders Kueue's chart.
+func (i *installation) renderChart(ctx context.Context, tools *toolchain.Toolchain) error {
 	source, err := tools.ModuleDir(ctx, toolchain.Kueue.Module, "sigs.k8s.io/kueue")
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (i *installation) render(ctx context.Context, tools *toolchain.Toolchain) e
 	if err != nil {
 		return err
 	}
-	values, err := i.values()
+	values, err := i.chartValues()
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (i *installation) render(ctx context.Context, tools *toolchain.Toolchain) e
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace},
 	}})
 	for _, obj := range append(rendered.CRDs, rendered.Objects...) {
-		if err := i.add(obj); err != nil {
+		if err := i.addObject(obj); err != nil {
 			return fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}
@@ -146,8 +146,8 @@ func provisioningRequestCRD(ctx context.Context, tools *toolchain.Toolchain) ([]
 	return manifest.Read(text)
 }
 
-// add adds one object of the chart to the installation, and makes it refer to this machine.
-func (i *installation) add(obj manifest.Object) error {
+// addObject adds one object of the chart to the installation, and makes it refer to this machine.
+func (i *installation) addObject(obj manifest.Object) error {
 	switch {
 	case obj.GetKind() == "Deployment":
 		var d appsv1.Deployment
@@ -188,7 +188,7 @@ func (i *installation) pointToWebhook(value any) {
 	}
 }
 
-func (i *installation) install(ctx context.Context) error {
+func (i *installation) installObjects(ctx context.Context) error {
 	var err error
 	if i.client, err = client.New(i.cluster.RESTConfig(), client.Options{}); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (i *installation) install(ctx context.Context) error {
 	return manifest.Install(ctx, i.client, i.objects)
 }
 
-func (i *installation) run(ctx context.Context, program string) (*process.Process, error) {
+func (i *installation) startManager(ctx context.Context, program string) (*process.Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := os.MkdirAll(i.dir, 0o700); err != nil {
