@@ -31,8 +31,8 @@ func creates(nodes int32) func(*v1.Advertisement) {
 	}
 }
 
-// elasticFleet is rome, which requests, paris with existing capacity, and berlin, which has little and can
-// create two nodes.
+// elasticFleet runs a test with three clusters: rome requests, paris has 8 cores, and berlin has 4 and can
+// create two nodes of 8.
 func elasticFleet(t *testing.T, test func(f *fleet)) {
 	inFleet(t, func(f *fleet) {
 		f.advertiseElastic()
@@ -281,8 +281,8 @@ type elasticRun struct {
 	rt *rapid.T
 	// cores and nodes are what each cluster offers: cores on existing nodes, and nodes that it can create.
 	cores, nodes map[string]int
-	// sizes and names are those of the requests that have not ended, by key. at is the provider of those that
-	// were granted.
+	// sizes, names and at hold the cores, the reservation and the provider of each request that has not
+	// ended, by key. at has only those that were granted.
 	sizes map[string]int
 	names map[string]string
 	at    map[string]string

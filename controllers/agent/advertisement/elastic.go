@@ -1,8 +1,6 @@
 package advertisement
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,16 +17,16 @@ import (
 // same moment, so each node is in exactly one of allocatable and the elastic offer, or in none while it is
 // not Ready.
 func elasticOffer(rules *offering.Rules, s *capacity.Snapshot, own quantity.Amounts) *brokerv1alpha1.ElasticOffer {
-	if len(rules.Groups) == 0 || !slices.EqualFunc(s.Groups, rules.GroupLabels(), maps.Equal) {
+	creatable, counted := rules.CreatableNodes(s.Groups, s.NodesPerGroup)
+	if len(creatable) == 0 || !counted {
 		return nil
 	}
 	var nodes []quantity.NodeShape
 	var within time.Duration
-	for i := range rules.Groups {
+	for i, n := range creatable {
 		g := &rules.Groups[i]
-		within = max(within, g.ReadyWithin)
-		if rest := g.Nodes - s.NodesPerGroup[i]; rest > 0 {
-			nodes = append(nodes, g.NewNodes(rest))
+		if within = max(within, g.ReadyWithin); n > 0 {
+			nodes = append(nodes, g.NewNodes(n))
 		}
 	}
 	return wire.ToElasticOffer(rules.Extension(s.Allocatable, own, nodes), nodes, within)

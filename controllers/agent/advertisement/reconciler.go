@@ -135,7 +135,7 @@ func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (
 }
 
 // listHolds lists the reserved capacity of all placements whose ProviderInstruction has
-// status.enforced, or that awaits new nodes.
+// status.enforced or awaits new nodes.
 func (r *Reconciler) listHolds(ctx context.Context) ([]hold, error) {
 	var list agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {

@@ -32,7 +32,7 @@ func (r *Reconciler) addNewNodes(known, more []agentv1alpha1.NewNodes) (sum []ag
 	for _, n := range slices.Concat(known, more) {
 		if at := slices.IndexFunc(sum, func(s agentv1alpha1.NewNodes) bool { return s.Group == n.Group }); at >= 0 {
 			sum[at].Count += n.Count
-		} else if r.opts.Placeholders == nil || r.opts.Placeholders.group(n.Group) != nil {
+		} else if r.opts.Placeholders == nil || r.opts.Placeholders.findGroup(n.Group) != nil {
 			sum = append(sum, n)
 		}
 	}
@@ -48,7 +48,7 @@ func (r *Reconciler) awaitsNewNodes(ctx context.Context, inst *agentv1alpha1.Pro
 	}
 	missing := 0
 	for _, n := range inst.Status.NewNodes {
-		if p.group(n.Group) == nil {
+		if p.findGroup(n.Group) == nil {
 			return false, nil
 		}
 		missing += int(n.Count)
@@ -91,8 +91,8 @@ func describeNewNodes(inst *agentv1alpha1.ProviderInstruction) plan.ProviderStat
 	}
 }
 
-// group returns the configured group of a name, nil if there is none.
-func (p *Placeholders) group(name string) *offering.NodeGroup {
+// findGroup returns the configured group of a name, nil if there is none.
+func (p *Placeholders) findGroup(name string) *offering.NodeGroup {
 	groups := p.Groups()
 	if at := slices.IndexFunc(groups, func(g offering.NodeGroup) bool { return g.Name == name }); at >= 0 {
 		return &groups[at]
@@ -104,7 +104,7 @@ func (p *Placeholders) group(name string) *offering.NodeGroup {
 func (p *Placeholders) reserveNewNodes(view *placeholder.View, inst *agentv1alpha1.ProviderInstruction) {
 	sum, parts := quantity.Amounts{}, []quantity.Amounts{}
 	for _, n := range inst.Status.NewNodes {
-		if g := p.group(n.Group); g != nil {
+		if g := p.findGroup(n.Group); g != nil {
 			sum, parts = sum.Add(g.Each.Times(int64(n.Count))), append(parts, slices.Repeat([]quantity.Amounts{placeholder.Keepable(g.Each)}, int(n.Count))...)
 		}
 	}
@@ -116,7 +116,7 @@ func (p *Placeholders) reserveNewNodes(view *placeholder.View, inst *agentv1alph
 func (p *Placeholders) confineToGroups(pod *corev1.PodSpec, h placeholder.Placeholder, all []agentv1alpha1.NewNodes) {
 	var terms []corev1.NodeSelectorTerm
 	for _, n := range all {
-		g := p.group(n.Group)
+		g := p.findGroup(n.Group)
 		if g == nil || !placeholder.Keepable(g.Each).Equal(h.Amounts) {
 			continue
 		}

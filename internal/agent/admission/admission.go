@@ -93,7 +93,7 @@ func (a *Admitter) Admit(ctx context.Context, inst *agentv1alpha1.ProviderInstru
 		return Decision{}, err
 	}
 	room := a.measureRoom(others)
-	decision := room.decide(inst, wanted)
+	decision := room.decidePlacement(inst, wanted)
 	if decision.LacksRoom() && !inst.Status.Enforced { // a change of amounts creates no nodes
 		if decision, err = room.decideNewNodes(inst, wanted, decision); err != nil {
 			return Decision{}, err
@@ -127,7 +127,7 @@ func (a *Admitter) refusalOf(ctx context.Context, inst *agentv1alpha1.ProviderIn
 }
 
 // room is the capacity of this cluster and what is kept of it for other placements than the one to
-// decide about. created are nodes that count although they do not exist yet.
+// decidePlacement about. created are nodes that count although they do not exist yet.
 type room struct {
 	snapshot capacity.Snapshot
 	layout   capacity.Layout
@@ -141,8 +141,8 @@ func (a *Admitter) measureRoom(others map[string]kept) *room {
 	return &room{snapshot: a.capacity.Snapshot(), layout: a.capacity.Layout(), rules: a.rules(), others: others}
 }
 
-// decide returns whether a placement fits, or else why it does not.
-func (m *room) decide(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts) Decision {
+// decidePlacement returns whether a placement fits, or else why it does not.
+func (m *room) decidePlacement(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts) Decision {
 	if why := m.sumsShort(wanted); why != "" {
 		return Decision{Reason: agentv1alpha1.ReasonInsufficient, Message: why}
 	}

@@ -22,13 +22,13 @@ func (m *room) decideNewNodes(inst *agentv1alpha1.ProviderInstruction, wanted qu
 	if len(groups) == 0 {
 		return refusal, nil
 	}
-	if !slices.EqualFunc(m.snapshot.Groups, m.rules.GroupLabels(), maps.Equal) {
+	counts, counted := m.rules.CreatableNodes(m.snapshot.Groups, m.snapshot.NodesPerGroup)
+	if !counted {
 		return Decision{}, errors.New("the nodes of the configured groups are not counted yet")
 	}
 	planned, awaited := m.plannedNodes()
-	counts := make([]int64, len(groups))
 	for i := range groups {
-		counts[i] = max(groups[i].Nodes-m.snapshot.NodesPerGroup[i]-awaited[groups[i].Name], 0)
+		counts[i] = max(counts[i]-awaited[groups[i].Name], 0)
 	}
 	fits := func() bool {
 		m.created = slices.Clone(planned)
@@ -37,7 +37,7 @@ func (m *room) decideNewNodes(inst *agentv1alpha1.ProviderInstruction, wanted qu
 				m.created = append(m.created, groups[i].NewNodes(n))
 			}
 		}
-		d := m.decide(inst, wanted)
+		d := m.decidePlacement(inst, wanted)
 		return d.Admitted
 	}
 	if !fits() {

@@ -38,7 +38,7 @@ func awaits(name, cpu, group string, count int32) *agentv1alpha1.ProviderInstruc
 	return inst
 }
 
-// The cluster has one node with 4 free cores.
+// In all cases, the cluster has one node, with 4 free cores.
 func TestNodesAreCreatedOnlyForRoom(t *testing.T) {
 	with := func(cpu string, change func(*agentv1alpha1.ProviderInstructionSpec)) *agentv1alpha1.ProviderInstruction {
 		inst := provides("a", cpu, agentv1alpha1.InstructionPending, false)

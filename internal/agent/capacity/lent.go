@@ -21,8 +21,8 @@ type lendable struct {
 
 // groupOf returns 1 + the index of the first group to which a node belongs, 0 for none.
 func (l *lendable) groupOf(node map[string]string) int {
-	for i, labels := range l.groups {
-		if maps.Equal(selectLabels(node, slices.Collect(maps.Keys(labels))), labels) {
+	for i, group := range l.groups {
+		if labels.Set(group).AsSelectorPreValidated().Matches(labels.Set(node)) {
 			return i + 1
 		}
 	}
@@ -32,8 +32,8 @@ func (l *lendable) groupOf(node map[string]string) int {
 // shownKeys returns the keys of the labels that are part of node shapes: the given ones, and those of the
 // groups.
 func (l *lendable) shownKeys(given []string) []string {
-	for _, labels := range l.groups {
-		given = slices.Concat(given, slices.Sorted(maps.Keys(labels)))
+	for _, group := range l.groups {
+		given = slices.Concat(given, slices.Sorted(maps.Keys(group)))
 	}
 	return slices.Compact(slices.Sorted(slices.Values(given)))
 }

@@ -49,7 +49,7 @@ type nodeGroup struct {
 	Labels map[string]string `yaml:"labels"`
 	// Taints are written in the syntax of kubectl taint.
 	Taints []string `yaml:"taints"`
-	// ReadyWithin is a duration, such as 8m.
+	// ReadyWithin is how long the creation of nodes may take, as a duration such as 8m.
 	ReadyWithin string `yaml:"readyWithin"`
 }
 

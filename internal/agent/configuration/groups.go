@@ -57,7 +57,7 @@ func (r *reader) readGroups(in []nodeGroup, nodes labels.Selector, lent []broker
 			r.refuseField("%s.labels: nodes with these labels are not lent: add what offer.nodeSelector asks for", field)
 		}
 		for _, o := range out {
-			if !excludes(o.Labels, g.Labels) {
+			if !excludeEachOther(o.Labels, g.Labels) {
 				r.refuseField("%s.labels: a node may be in group %q as well, and would be offered twice: give both groups a label with different values", field, o.Name)
 			}
 		}
@@ -77,8 +77,8 @@ func (r *reader) readGroups(in []nodeGroup, nodes labels.Selector, lent []broker
 	return out
 }
 
-// excludes reports whether no node can have both sets of labels.
-func excludes(a, b map[string]string) bool {
+// excludeEachOther reports whether no node can have both sets of labels.
+func excludeEachOther(a, b map[string]string) bool {
 	for key, value := range a {
 		if other, ok := b[key]; ok && other != value {
 			return true

@@ -1,6 +1,8 @@
 package offering
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -38,6 +40,20 @@ func (t *Rules) Extension(allocatable, own quantity.Amounts, created []quantity.
 		whole = whole.Add(n.Free.Times(n.Count))
 	}
 	return once.Lendable(whole, own).Sub(once.Lendable(allocatable, own)).Max(nil)
+}
+
+// CreatableNodes returns how many nodes of each group can still be created, if existing nodes of each group
+// exist. listed are the labels of the groups by which these were counted; counted is false if they are not
+// those of the present groups.
+func (t *Rules) CreatableNodes(listed []map[string]string, existing []int64) (creatable []int64, counted bool) {
+	if !slices.EqualFunc(listed, t.GroupLabels(), maps.Equal) {
+		return nil, false
+	}
+	creatable = make([]int64, len(t.Groups))
+	for i := range t.Groups {
+		creatable[i] = max(t.Groups[i].Nodes-existing[i], 0)
+	}
+	return creatable, true
 }
 
 // GroupLabels returns the labels of each group.

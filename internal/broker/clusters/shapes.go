@@ -33,8 +33,8 @@ func (cs *Clusters) UpdateTaintedShapes() {
 func (cs *Clusters) updateShapesOf(id string) {
 	if c := cs.s.Book().Cluster(id); c != nil {
 		shapes := c.Shapes
-		if cs.extended && cs.elastic[id] {
-			shapes = slices.Concat(shapes, c.Elastic.Nodes)
+		if cs.extended {
+			shapes = c.AllShapes()
 		}
 		cs.market.SetShapes(id, decision.Debit(shapes, cs.listCommitments(c)))
 	}
@@ -47,11 +47,7 @@ func (cs *Clusters) offersTainted(id string) bool {
 
 // noteTaints adds the cluster to tainted if it offers tainted nodes, or else removes it.
 func (cs *Clusters) noteTaints(c *ledger.Cluster) {
-	shapes := c.Shapes
-	if c.Elastic != nil {
-		shapes = slices.Concat(shapes, c.Elastic.Nodes)
-	}
-	if slices.ContainsFunc(shapes, func(s quantity.NodeShape) bool { return len(s.Taints) > 0 }) {
+	if slices.ContainsFunc(c.AllShapes(), func(s quantity.NodeShape) bool { return len(s.Taints) > 0 }) {
 		cs.tainted[c.ClusterID] = true
 	} else {
 		delete(cs.tainted, c.ClusterID)

@@ -28,8 +28,8 @@ type Session interface {
 	// clusters with tainted nodes.
 	UpdateShapes()
 	UpdateTaintedShapes()
-	// SupposeElastic counts the nodes that clusters can create until undo is called; undo is nil if there
-	// are none or they count already.
+	// Until undo is called, SupposeElastic counts nodes that clusters can create as if they existed. undo
+	// is nil if there are none or they count already.
 	SupposeElastic() (undo func())
 	// TimeDecision and CountRejected feed the metrics.
 	TimeDecision(took time.Duration)

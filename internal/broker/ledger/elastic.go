@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -22,6 +23,14 @@ type Elastic struct {
 
 // MaxReadyWithin is the longest time that a cluster may take to create nodes.
 const MaxReadyWithin = time.Hour
+
+// AllShapes returns the shapes of the existing nodes, and of those that the cluster can create.
+func (o *Offer) AllShapes() []quantity.NodeShape {
+	if o.Elastic == nil {
+		return o.Shapes
+	}
+	return slices.Concat(o.Shapes, o.Elastic.Nodes)
+}
 
 func (e *Elastic) checkFields() error {
 	if e == nil {
@@ -63,7 +72,7 @@ func (c *Cluster) AvailableWithNewNodes() quantity.Amounts {
 // acknowledge the placement until the nodes must be Ready.
 type Provision struct{ PlacementRef }
 
-// ProvisioningTime is what a reservation stores of an event Provision.
+// ProvisioningTime is the time in which the provider of a placement creates nodes for it.
 type ProvisioningTime struct {
 	Placement int32
 	// Ends is when the nodes must be Ready.

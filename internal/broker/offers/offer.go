@@ -109,11 +109,7 @@ func checkWords(o *ledger.Offer) error {
 	if err := requirements.CheckLabels("labels", o.Labels, maxWords); err != nil {
 		return err
 	}
-	shapes := o.Shapes
-	if o.Elastic != nil {
-		shapes = slices.Concat(shapes, o.Elastic.Nodes)
-	}
-	for _, s := range shapes {
+	for _, s := range o.AllShapes() {
 		if err := requirements.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
 			return err
 		}

@@ -329,7 +329,7 @@ func (qu *Queue) ServeNextOn(clusterID string) (bool, error) {
 	if served, err := qu.serveNewNodesOn(clusterID, name); served || err != nil {
 		return served, err
 	}
-	return qu.serve(name, clusterID)
+	return qu.serveRequest(name, clusterID)
 }
 
 // serveNewNodesOn grants the first waiting request that only fits on a cluster with nodes that the cluster
@@ -352,12 +352,12 @@ func (qu *Queue) serveNewNodesOn(clusterID, before string) (bool, error) {
 	if _, exists := qu.s.PickBest(qu.s.NewDecisionRequest(q, tried), q.Target); !exists {
 		defer qu.s.SupposeElastic()()
 	}
-	return qu.serve(name, clusterID)
+	return qu.serveRequest(name, clusterID)
 }
 
-// serve grants a waiting request that fits on a cluster; "" for none. It reports whether there may be
+// serveRequest grants a waiting request that fits on a cluster; "" for none. It reports whether there may be
 // another one.
-func (qu *Queue) serve(name, clusterID string) (bool, error) {
+func (qu *Queue) serveRequest(name, clusterID string) (bool, error) {
 	if name == "" {
 		return false, nil
 	}

@@ -54,7 +54,7 @@ type Session interface {
 	IsShutOut(requester, provider string) bool
 	// DecideNew chooses a provider for a new request. It returns fault.NoCandidate if none can serve it.
 	DecideNew(q *requests.Request) (*term.Decision, error)
-	// SupposeElastic counts the nodes that clusters can create until undo is called.
+	// Until undo is called, SupposeElastic counts nodes that clusters can create as if they existed.
 	SupposeElastic() (undo func())
 	// JudgeCandidates returns the first verdicts about a request, at most that many, and counts the rejections by
 	// reason.

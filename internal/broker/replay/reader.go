@@ -108,7 +108,7 @@ func (a *Accounts) Until() time.Time { return a.until }
 // deleted when their retention ended. A part counts as lost if it is older than all stored periods
 // of its span, and its month has rows.
 func (a *Accounts) Read(ctx context.Context, parts []accounts.Part) (found []accounts.Period, lost []accounts.Part, err error) {
-	if err := a.fetch(ctx, parts); err != nil {
+	if err := a.fetchPeriods(ctx, parts); err != nil {
 		return nil, nil, err
 	}
 	for _, part := range parts {
@@ -134,15 +134,15 @@ func (a *Accounts) Read(ctx context.Context, parts []accounts.Part) (found []acc
 // readPart returns the period of a part. It returns nil if the period has no rows or is no longer
 // stored.
 func (a *Accounts) readPart(ctx context.Context, part accounts.Part) (*accounts.Period, error) {
-	err := a.fetch(ctx, []accounts.Part{part})
+	err := a.fetchPeriods(ctx, []accounts.Part{part})
 	return a.periods[part.Name()], err
 }
 
 // concurrentReads is how many stored periods are read at the same time.
 const concurrentReads = 8
 
-// fetch adds the stored periods of those parts that are not in periods yet.
-func (a *Accounts) fetch(ctx context.Context, parts []accounts.Part) error {
+// fetchPeriods adds the stored periods of those parts that are not in periods yet.
+func (a *Accounts) fetchPeriods(ctx context.Context, parts []accounts.Part) error {
 	read := make([]*accounts.Period, len(parts))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentReads)

@@ -36,8 +36,8 @@ type Session interface {
 	// The market: RecordPending and RecordOffers record the offers that a decision depends on, and report
 	// whether there were any. ChooseProvider picks a provider, "" if there is none.
 	PhaseOf(clusterID string) term.ClusterPhase
-	// SupposeElastic counts the nodes that clusters can create until undo is called; undo is nil if there
-	// are none or they count already.
+	// Until undo is called, SupposeElastic counts nodes that clusters can create as if they existed. undo
+	// is nil if there are none or they count already.
 	SupposeElastic() (undo func())
 	RecordPending(clusterID string) (bool, error)
 	RecordOffers() (bool, error)
