@@ -333,7 +333,7 @@ func (p *Places) listFor(key string) *[]string {
 // empty list restricts nothing, so it becomes the second list.
 func restrictList(list *[]string, to []string) bool {
 	values := slices.Compact(slices.Sorted(slices.Values(to)))
-	if *list != nil {
+	if len(*list) > 0 {
 		values = slices.DeleteFunc(values, func(v string) bool { return !slices.Contains(*list, v) })
 	}
 	*list = values

@@ -196,6 +196,9 @@ func TestWaitingPodsAreGroupedBySizeAndPlaces(t *testing.T) {
 	if diff := cmp.Diff(want, got.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
+	if open := GroupPods([]Waiting{{Kind: south, Shape: small, Pods: 1, Oldest: noon}}, "seed", &brokerv1alpha1.Constraints{Regions: []string{}}, limit); len(open.Groups) != 1 {
+		t.Errorf("skipped %+v by an empty list", open.Skipped)
+	}
 	again := GroupPods([]Waiting{{Shape: small, Pods: 1, Oldest: noon}}, "another seed", template, limit)
 	for _, g := range got.Groups {
 		if g.ID == again.Groups[0].ID {
