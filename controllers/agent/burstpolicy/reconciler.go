@@ -92,19 +92,17 @@ func (r *Reconciler) takeStep(ctx context.Context, policy *agentv1alpha1.BurstPo
 	if !plan.Next.IsZero() {
 		again = max(plan.Next.Sub(s.now), time.Millisecond)
 	}
-	if err := r.tidyUp(ctx, s, &plan, &again); err != nil {
-		return never, err
-	}
+	tidied := r.tidyUp(ctx, s, &plan, &again)
 	r.tellSkipped(s)
 	// The change is recorded before it is made. If the agent is killed in between, the pause until the
 	// next one is kept, and the change is planned again afterwards.
 	if err := r.saveStatus(ctx, s, &plan); err != nil || plan.Change == nil {
-		return again, err
+		return again, errors.Join(tidied, err)
 	}
 	if plan.Change.Action == agentv1alpha1.BurstEnd {
 		again = untilCordoned
 	}
-	return again, r.makeChange(ctx, s, plan.Change)
+	return again, errors.Join(tidied, r.makeChange(ctx, s, plan.Change))
 }
 
 // openNodes labels the virtual nodes of the requests, so that the pods of the policy may use them.
@@ -127,36 +125,33 @@ func (r *Reconciler) openNodes(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// tidyUp carries out Forget, Finish and Revert of a plan, which need no pause between them.
+// tidyUp carries out Forget, Finish and Revert of a plan, which need no pause between them. A request that it cannot
+// delete or change does not keep it from the others.
 func (r *Reconciler) tidyUp(ctx context.Context, s *scene, plan *burst.Plan, again *time.Duration) error {
+	var errs []error
 	for _, name := range plan.Forget {
-		if err := owned.DeleteRequest(ctx, r.client, s.findRequest(name).ResourceRequest); err != nil {
-			return err
-		}
+		errs = append(errs, owned.DeleteRequest(ctx, r.client, s.findRequest(name).ResourceRequest))
 	}
 	for _, name := range plan.Revert {
-		if err := r.revertRequest(ctx, s.findRequest(name)); err != nil {
-			return err
-		}
+		errs = append(errs, r.revertRequest(ctx, s.findRequest(name)))
 	}
 	for _, name := range plan.Finish {
 		rr := s.findRequest(name)
 		empty, err := r.areEmpty(ctx, rr)
-		if err != nil {
-			return err
-		}
-		if !empty {
+		switch {
+		case err != nil:
+		case !empty:
 			if *again == never || *again > untilEmpty {
 				*again = untilEmpty
 			}
-			continue
+		default:
+			if err = owned.DeleteRequest(ctx, r.client, rr.ResourceRequest); err == nil {
+				failpoint.Hit(failpoint.BurstEnded)
+			}
 		}
-		if err := owned.DeleteRequest(ctx, r.client, rr.ResourceRequest); err != nil {
-			return err
-		}
-		failpoint.Hit(failpoint.BurstEnded)
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // areEmpty reports whether the nodes of a request are cordoned and have no pods of workloads. It

@@ -373,6 +373,36 @@ func TestFailedRequestIsRepeatedLater(t *testing.T) {
 	}
 }
 
+// forbid makes the API server refuse the agent to delete requests and to change nodes, as its guard does.
+func (b *bench) forbid() {
+	refusal := apierrors.NewForbidden(corev1.Resource("any"), "any", errors.New("the guard refuses it"))
+	b.Reconciler.client = interceptor.NewClient(b.client, interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return refusal },
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			if _, ok := o.(*corev1.Node); ok {
+				return refusal
+			}
+			return c.Patch(ctx, o, p, options...)
+		},
+	})
+}
+
+func TestRequestThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
+	b := newBench(t)
+	b.pods.wait(4, start.Add(-time.Hour))
+	b.reconcile()
+	rr := b.request()
+	rr.Status = agentv1alpha1.ResourceRequestStatus{Phase: agentv1alpha1.RequestReleased}
+	runtest.Check(t, b.client.Status().Update(t.Context(), rr))
+	b.reconcile()
+	b.forbid()
+	b.clock.Step(burst.RetryAfter)
+	_, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b.policy)})
+	if all := b.requests(); !apierrors.IsForbidden(err) || len(all) != 2 {
+		t.Errorf("%d requests and error %v, want a second request and the refusal", len(all), err)
+	}
+}
+
 func TestSkippedPodsAreToldOnce(t *testing.T) {
 	b := newBench(t)
 	b.pods.waiting = []burst.Waiting{{Kind: burst.Kind{Skip: burst.SkipVolume}, Shape: shape, Pods: 30, Oldest: start, Examples: []burst.Pod{{Name: "a", UID: "1"}, {Name: "b", UID: "2"}}}}
