@@ -41,7 +41,8 @@ type scene struct {
 	taken map[string]bool
 	// open is true if the webhooks of Liqo or of the agent prepare new pods of the namespace for virtual nodes.
 	open bool
-	// refused are the policy's groups for which the API server has refused a request.
+	// refused are the policy's groups for which the API server has refused a request, and its requests whose end it has
+	// refused. Such a request counts as in use, so that it ends later.
 	refused map[string]refusal
 }
 
@@ -146,7 +147,7 @@ func (r *Reconciler) observeRequests(ctx context.Context, s *scene) error {
 		inUse, arrivals, used := r.usageOf(&one)
 		view.Used = used
 		id := string(rr.UID) + "/" + rr.Name
-		view.IdleSince = r.idle.Observe(id, inUse || !view.Cordoned && waiting[view.Group], arrivals, s.now)
+		view.IdleSince = r.idle.Observe(id, inUse || !view.Cordoned && waiting[view.Group] || s.refused[rr.Name].why != "", arrivals, s.now)
 		known = append(known, id)
 		s.requests, s.views = append(s.requests, one), append(s.views, view)
 	}

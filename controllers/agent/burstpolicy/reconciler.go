@@ -1,6 +1,7 @@
 package burstpolicy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -210,7 +211,7 @@ func (r *Reconciler) makeChange(ctx context.Context, s *scene, c *burst.Change) 
 		if r.refused[key] == nil {
 			r.refused[key] = map[string]refusal{}
 		}
-		r.refused[key][c.Group] = refusal{s.now.Add(burst.RetryAfter), why}
+		r.refused[key][cmp.Or(c.Group, c.Request)] = refusal{s.now.Add(burst.RetryAfter), why}
 		return nil
 	}
 	return err

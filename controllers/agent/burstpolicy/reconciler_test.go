@@ -403,6 +403,24 @@ func TestRequestThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+func TestRefusedEndIsRepeatedLater(t *testing.T) {
+	b := newBench(t)
+	b.live()
+	b.run(0)
+	b.forbid()
+	for len(b.recorder.Events) > 0 {
+		<-b.recorder.Events
+	}
+	b.pass(14 * time.Minute)
+	if told := len(b.recorder.Events); told != 2 {
+		t.Errorf("%d events, want that it ends, and the refusal", told)
+	}
+	b.pass(12 * time.Minute)
+	if told := len(b.recorder.Events); told != 4 {
+		t.Errorf("%d events, want a second attempt", told)
+	}
+}
+
 func TestSkippedPodsAreToldOnce(t *testing.T) {
 	b := newBench(t)
 	b.pods.waiting = []burst.Waiting{{Kind: burst.Kind{Skip: burst.SkipVolume}, Shape: shape, Pods: 30, Oldest: start, Examples: []burst.Pod{{Name: "a", UID: "1"}, {Name: "b", UID: "2"}}}}

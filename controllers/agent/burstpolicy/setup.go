@@ -72,12 +72,12 @@ type Reconciler struct {
 	told map[types.NamespacedName]map[skipEvent]bool
 	// known has, for each policy, the IDs of its requests in idle, so that idle can forget deleted requests.
 	known map[types.NamespacedName][]string
-	// refused has, for each policy and group, the last request that the API server refused. After a
+	// refused has, for each policy, and group or name of a request, the last change that the API server refused. After a
 	// restart of the agent it is tried once more.
 	refused map[types.NamespacedName]map[string]refusal
 }
 
-// refusal is a request that the API server refused to create or to enlarge.
+// refusal is a change of a request that the API server refused.
 type refusal struct {
 	until time.Time
 	why   string
