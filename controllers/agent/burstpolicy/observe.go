@@ -147,7 +147,11 @@ func (r *Reconciler) observeRequests(ctx context.Context, s *scene) error {
 		inUse, arrivals, used := r.usageOf(&one)
 		view.Used = used
 		id := string(rr.UID) + "/" + rr.Name
-		view.IdleSince = r.idle.Observe(id, inUse || !view.Cordoned && waiting[view.Group] || s.refused[rr.Name].why != "", arrivals, s.now)
+		if view.State == burst.Over {
+			view.OverAt = r.idle.ObserveOver(id, s.now)
+		} else {
+			view.IdleSince = r.idle.Observe(id, inUse || !view.Cordoned && waiting[view.Group] || s.refused[rr.Name].why != "", arrivals, s.now)
+		}
 		known = append(known, id)
 		s.requests, s.views = append(s.requests, one), append(s.views, view)
 	}

@@ -355,7 +355,7 @@ func TestFailedRequestIsRepeatedLater(t *testing.T) {
 	b.reconcile()
 	rr := b.request()
 	rr.Status = agentv1alpha1.ResourceRequestStatus{Phase: agentv1alpha1.RequestFailed, Message: "no cluster has room", Conditions: []metav1.Condition{
-		{Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NoCandidate", LastTransitionTime: metav1.NewTime(start)},
+		{Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NoCandidate", LastTransitionTime: metav1.NewTime(start.Add(-time.Hour))}, // it waited in the queue
 	}}
 	runtest.Check(t, b.client.Status().Update(t.Context(), rr))
 	b.reconcile()

@@ -144,6 +144,10 @@ func (r *Reconciler) observeBuffer(ctx context.Context, s *scene) error {
 		r.surplus.Forget(string(r.measured[key]))
 		r.measured[key] = rr.UID
 	}
+	if s.pool.State == burst.Over {
+		s.pool.OverAt = r.surplus.ObserveOver(string(rr.UID), s.now)
+		return nil
+	}
 	// Arrivals do not restart the time: a pool that became too large shrinks although short pods come and go.
 	s.pool.SurplusSince = r.surplus.Observe(string(rr.UID), !known || s.settings.Surplus(s.pool) == 0, 0, s.now)
 	return nil

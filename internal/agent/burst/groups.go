@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -133,8 +134,8 @@ func GroupOf(policy, request string) string {
 	return ""
 }
 
-// IdleClock remembers since when requests have been idle. It is kept in memory only. After a restart of the agent it starts
-// from zero, so that a request never counts as idle for a time in which no agent watched it.
+// IdleClock remembers since when requests have been idle or over. It is kept in memory only. After a restart of the agent
+// it starts from zero, so that a request never counts as idle for a time in which no agent watched it.
 type IdleClock struct {
 	seen map[string]idle
 }
@@ -161,6 +162,12 @@ func (c *IdleClock) Observe(id string, busy bool, arrivals uint64, now time.Time
 		c.seen[id] = was
 	}
 	return was.since
+}
+
+// ObserveOver returns when a request that is over was first seen so. Its conditions do not say that: one that was False
+// while the request waited keeps the time of then.
+func (c *IdleClock) ObserveOver(id string, now time.Time) time.Time {
+	return c.Observe(id, false, math.MaxUint64, now)
 }
 
 // Forget drops what is remembered of a request.

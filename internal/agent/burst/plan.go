@@ -89,7 +89,7 @@ type Request struct {
 	// Asked holds the amounts that the request asks for, and Granted those that it was granted, nil
 	// for none. Neither contains the resource "pods".
 	Asked, Granted quantity.Amounts
-	// OverAt is when a request in state Over ended.
+	// OverAt is when a request in state Over was first seen so.
 	OverAt time.Time
 	// HasNode is true if the request has a virtual node. Cordoned is true if this node takes no
 	// more pods. Used is the sum of the requests of the pods on the node, including the number of

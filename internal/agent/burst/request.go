@@ -15,7 +15,7 @@ import (
 )
 
 // ReadRequest returns what plans need to know of a ResourceRequest and its virtual nodes. The caller sets the fields
-// Group, Used and IdleSince.
+// Group, Used, IdleSince and OverAt.
 func ReadRequest(rr *agentv1alpha1.ResourceRequest, nodes []corev1.Node) Request {
 	v := Request{
 		Name: rr.Name, Shape: ShapeOf(rr), State: stateOf(rr), Asked: askedBy(rr), HasNode: len(nodes) > 0,
@@ -23,12 +23,6 @@ func ReadRequest(rr *agentv1alpha1.ResourceRequest, nodes []corev1.Node) Request
 	}
 	if granted := rr.Status.Granted; granted != nil {
 		v.Granted = amountsOf(granted.Resources)
-	}
-	if v.State == Over {
-		v.OverAt = rr.CreationTimestamp.Time
-		if c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReady); c != nil && c.LastTransitionTime.After(v.OverAt) {
-			v.OverAt = c.LastTransitionTime.Time
-		}
 	}
 	return v
 }
