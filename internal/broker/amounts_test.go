@@ -223,6 +223,9 @@ func TestGrowingPodsKeepTheirNodes(t *testing.T) {
 			})
 		}
 		r := f.carriedOut("rome", f.reserve("rome", "request-1", pods(3, "3")))
+		if _, err := f.resize("rome", r.Name, 2, "6", "3Gi"); fault.ReasonOf(err) != fault.Invalid { // CapacityBuffers expect this
+			t.Errorf("shrunk below its pods: %v, want %s", err, fault.Invalid)
+		}
 		f.mustResize(r, 2, "10", "3Gi")
 		f.wantRefusal("rome", "request-2", pods(1, "2"), fault.NoCandidate)
 		f.reserve("rome", "request-3", pods(1, "1"))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
@@ -192,7 +193,19 @@ func TestCapacityBuffersOnAPIServer(t *testing.T) {
 	}
 	s.awaitReady("web", metav1.ConditionTrue, agentv1alpha1.ReasonRequested, "there is room for 7 more pods on node")
 	s.clock.setForward(burst.ShrinkAfter)
-	s.grant("2500m", "2500m", false)
+	first := s.grant("2500m", "2500m", false)
+
+	// The broker does not let the request shrink below its five pods.
+	web := &autoscaling.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	runtest.Check(t, s.Patch(t.Context(), web, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`))))
+	runtest.Eventually(t, func(ctx context.Context) error {
+		s.clock.setForward(burst.ShrinkAfter)
+		err := s.Get(ctx, client.ObjectKeyFromObject(web), rr)
+		if err != nil || rr.UID == first.UID || rr.Spec.PodShapes[0].Count != 2 {
+			return fmt.Errorf("request %s for %v pods, want another one for two: %w", rr.UID, rr.Spec.PodShapes, err)
+		}
+		return nil
+	})
 
 	t.Run("what nobody may use", func(t *testing.T) {
 		s.buffer("percentage", func(b *autoscaling.CapacityBuffer) {

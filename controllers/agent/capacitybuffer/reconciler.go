@@ -132,6 +132,9 @@ func (r *Reconciler) observeBuffer(ctx context.Context, s *scene) error {
 	if at, err := time.Parse(time.RFC3339Nano, rr.Annotations[agentv1alpha1.BufferChangedAnnotation]); err == nil {
 		s.pool.ChangedAt = at
 	}
+	for _, shape := range rr.Spec.PodShapes {
+		s.pool.Least += int64(shape.Count)
+	}
 	s.pool.Used = quantity.Amounts{}
 	known := true
 	for i := range s.nodes {

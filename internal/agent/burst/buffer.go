@@ -26,6 +26,9 @@ type Buffer struct {
 // Pool is the ResourceRequest of a CapacityBuffer.
 type Pool struct {
 	Request
+	// Least is the number of pods in the shapes that the request was created with. The broker refuses to shrink it below
+	// their sum.
+	Least int64
 	// ChangedAt is when the buffer last created or resized the request.
 	ChangedAt time.Time
 	// Guests is the number of pods of workloads on the nodes, also of those that request nothing.
@@ -42,7 +45,8 @@ const (
 	ResizePool = "Resize"
 	// RevertPool sets the request back to what was granted, because its provider refused to enlarge it.
 	RevertPool = "Revert"
-	// DeletePool deletes the request, because it is over, or because no room is to be kept and none is used.
+	// DeletePool deletes the request, because it is over, or because less room is to be kept than it can shrink to, and
+	// none is used. If some is to be kept, a smaller one follows.
 	DeletePool = "Delete"
 )
 
@@ -104,12 +108,15 @@ func (b *Buffer) wantedPods(p *Pool) int64 {
 	}
 	most, limited := b.mostPods(shape)
 	switch {
-	case b.Replicas == nil && limited:
-		return max(used, most)
-	case b.Replicas == nil: // the request was created for other pods than those of the present limit
-		return used
+	case b.Replicas != nil:
+		most = min(used+*b.Replicas, most)
+	case !limited: // the request was created for other pods than those of the present limit
+		most = used
 	}
-	return max(used, min(used+*b.Replicas, most))
+	if used > 0 { // pods would lose their node if a smaller request replaced this one
+		most = max(most, p.Least)
+	}
+	return max(used, most)
 }
 
 // PlanBuffer returns what to do for a buffer at the time now. p is nil if the buffer has no request.
@@ -138,20 +145,19 @@ func PlanBuffer(b *Buffer, p *Pool, now time.Time) BufferPlan {
 		}
 		return BufferPlan{Why: agentv1alpha1.ReasonSettling}
 	}
-	due := p.ChangedAt.Add(Pause)
+	due, waits := p.ChangedAt.Add(Pause), agentv1alpha1.ReasonPausing
+	if p.State == Full {
+		due, waits = p.ChangedAt.Add(RetryAfter), agentv1alpha1.ReasonNoCapacity
+	}
 	switch asked := p.askedPods(); {
 	case wanted > asked:
-		waits := agentv1alpha1.ReasonPausing
-		if p.State == Full {
-			due, waits = p.ChangedAt.Add(RetryAfter), agentv1alpha1.ReasonNoCapacity
-		}
 		if due.After(now) && !p.ChangedAt.After(now) { // a clock that was set back must not lengthen the pause
 			return BufferPlan{Why: waits, Until: due}
 		}
 		return BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonSettling}
 	case wanted < asked && !p.SurplusSince.IsZero() && !p.SurplusSince.Add(ShrinkAfter).After(now) && !due.After(now):
-		if wanted == 0 {
-			return BufferPlan{Action: DeletePool, Why: agentv1alpha1.ReasonRequested}
+		if wanted < max(p.Least, 1) {
+			return BufferPlan{Action: DeletePool, Why: agentv1alpha1.ReasonSettling}
 		}
 		return BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonRequested}
 	}

@@ -20,7 +20,7 @@ func podsOfWorkers(n int64) quantity.Amounts {
 }
 
 func poolOf(state State, asked, granted, used int64, changed time.Time) *Pool {
-	p := &Pool{Request: Request{State: state, Shape: worker, Asked: podsOfWorkers(asked), Used: worker.Times(used)}, ChangedAt: changed}
+	p := &Pool{Request: Request{State: state, Shape: worker, Asked: podsOfWorkers(asked), Used: worker.Times(used)}, Least: 1, ChangedAt: changed}
 	if granted > 0 {
 		p.Granted = podsOfWorkers(granted)
 	}
@@ -31,6 +31,7 @@ func TestPlanBuffer(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	long := now.Add(-time.Hour)
 	surplus := func(since time.Time, p *Pool) *Pool { p.SurplusSince = since; return p }
+	least := func(n int64, p *Pool) *Pool { p.Least = n; return p }
 	guest := func(p *Pool) *Pool { p.Guests = 1; return p }
 	over := func(ended time.Time) *Pool { p := poolOf(Over, 3, 0, 0, long); p.OverAt = ended; return p }
 	four := quantity.Amounts{corev1.ResourceCPU: 2000}
@@ -56,7 +57,11 @@ func TestPlanBuffer(t *testing.T) {
 		"the provider refused more long ago":        {3, nil, poolOf(Full, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
 		"pods have left just now":                   {3, nil, surplus(now, poolOf(Held, 5, 5, 1, long)), BufferPlan{Why: "Requested"}},
 		"pods have left":                            {3, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 1, long)), BufferPlan{Action: ResizePool, Pods: 4, Why: "Requested"}},
-		"all have left and nothing is kept":         {0, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 0, long)), BufferPlan{Action: DeletePool, Why: "Requested"}},
+		"all have left and nothing is kept":         {0, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 0, long)), BufferPlan{Action: DeletePool, Why: "Settling"}},
+		"it shrinks to its first size":              {1, nil, surplus(now.Add(-ShrinkAfter), least(5, poolOf(Held, 8, 8, 1, long))), BufferPlan{Action: ResizePool, Pods: 5, Why: "Requested"}},
+		"less is kept than its first size":          {1, nil, least(5, poolOf(Held, 5, 5, 1, long)), BufferPlan{Why: "Requested"}},
+		"less is kept, and nothing is used":         {1, nil, surplus(now.Add(-ShrinkAfter), least(5, poolOf(Held, 5, 5, 0, long))), BufferPlan{Action: DeletePool, Why: "Settling"}},
+		"the broker refused just now to shrink":     {3, nil, surplus(now.Add(-ShrinkAfter), poolOf(Full, 7, 7, 1, now.Add(-Pause))), BufferPlan{Why: "Requested"}},
 		"nothing is kept, but something used":       {0, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 2, long)), BufferPlan{Action: ResizePool, Pods: 2, Why: "Requested"}},
 		"the limit was lowered below the used":      {3, four, surplus(now.Add(-ShrinkAfter), poolOf(Held, 8, 8, 6, long)), BufferPlan{Action: ResizePool, Pods: 6, Why: "Requested"}},
 		"no cluster had room":                       {3, nil, over(now.Add(-time.Minute)), BufferPlan{Why: "NoCapacity", Until: now.Add(RetryAfter - time.Minute)}},
@@ -115,7 +120,7 @@ func TestBuffersKeepTheirRules(t *testing.T) {
 				}
 				pool = nil
 			case CreatePool:
-				pool = &Pool{Request: Request{State: Held, Shape: worker, Asked: podsOfWorkers(plan.Pods), Granted: podsOfWorkers(plan.Pods)}}
+				pool = &Pool{Request: Request{State: Held, Shape: worker, Asked: podsOfWorkers(plan.Pods), Granted: podsOfWorkers(plan.Pods)}, Least: plan.Pods}
 			case ResizePool:
 				pool.Asked, pool.State = podsOfWorkers(plan.Pods), Held
 				if plan.Pods < used {
