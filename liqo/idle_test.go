@@ -33,6 +33,15 @@ func TestNodeIsVacantOnlyAfterItWasClosedForAWhile(t *testing.T) {
 	selecting := func(selector map[string]string) *corev1.Pod {
 		return bound(func(p *corev1.Pod) { p.Spec.NodeName, p.Spec.NodeSelector = "", selector })
 	}
+	either := func(operator corev1.NodeSelectorOperator, requests ...string) *corev1.Pod { // the request or this cluster
+		return bound(func(p *corev1.Pod) {
+			terms := []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: agentv1alpha1.RequestLabel, Operator: operator, Values: requests}}},
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "liqo.io/type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-node"}}}},
+			}
+			p.Spec.NodeName, p.Spec.Affinity = "", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		})
+	}
 	tests := map[string]struct {
 		pod   *corev1.Pod
 		empty bool
@@ -44,11 +53,14 @@ func TestNodeIsVacantOnlyAfterItWasClosedForAWhile(t *testing.T) {
 		"a pod of a DaemonSet": {bound(func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "x", UID: "1", Controller: new(true)}}
 		}), true},
-		"a pod elsewhere":                         {bound(func(p *corev1.Pod) { p.Spec.NodeName = "worker" }), true},
-		"a pending pod that selects the request":  {selecting(map[string]string{agentv1alpha1.RequestLabel: "my-request"}), false},
-		"a pending pod that selects another one":  {selecting(map[string]string{agentv1alpha1.RequestLabel: "other"}), true},
-		"a pending pod that selects any such one": {selecting(map[string]string{"liqo.io/type": "virtual-node"}), true},
-		"a pending pod without a selector":        {selecting(nil), true},
+		"a pod elsewhere":                            {bound(func(p *corev1.Pod) { p.Spec.NodeName = "worker" }), true},
+		"a pending pod that selects the request":     {selecting(map[string]string{agentv1alpha1.RequestLabel: "my-request"}), false},
+		"a pending pod that selects another one":     {selecting(map[string]string{agentv1alpha1.RequestLabel: "other"}), true},
+		"a pending pod that selects any such one":    {selecting(map[string]string{"liqo.io/type": "virtual-node"}), true},
+		"a pending pod with affinity to the request": {either(corev1.NodeSelectorOpIn, "my-request", "other"), false},
+		"a pending pod with affinity to another one": {either(corev1.NodeSelectorOpIn, "other"), true},
+		"a pending pod with affinity to any request": {either(corev1.NodeSelectorOpExists), true},
+		"a pending pod without a selector":           {selecting(nil), true},
 		"a pending pod of a namespace that may not use the node": {func() *corev1.Pod {
 			pod := selecting(map[string]string{agentv1alpha1.RequestLabel: "my-request"})
 			pod.Namespace = "other"

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -120,14 +121,23 @@ func waitsFor(pod *corev1.Pod, node *corev1.Node) bool {
 	if node.Labels[agentv1alpha1.SharedLabel] != "true" && node.Labels[agentv1alpha1.NamespaceLabelPrefix+pod.Namespace] != "true" {
 		return false
 	}
-	ours := false
-	for key, value := range pod.Spec.NodeSelector {
-		if node.Labels[key] != value {
-			return false
-		}
-		ours = ours || key == agentv1alpha1.RequestLabel || key == agentv1alpha1.ReservationLabel || key == corev1.LabelHostname
+	selects, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return err == nil && selects && slices.ContainsFunc(selectionsOf(&pod.Spec), func(e corev1.NodeSelectorRequirement) bool {
+		return e.Operator == corev1.NodeSelectorOpIn && (e.Key == agentv1alpha1.RequestLabel || e.Key == agentv1alpha1.ReservationLabel || e.Key == corev1.LabelHostname)
+	})
+}
+
+// selectionsOf returns what a pod's node selector and the terms of its required affinity demand of a node's labels.
+func selectionsOf(spec *corev1.PodSpec) (out []corev1.NodeSelectorRequirement) {
+	for key := range spec.NodeSelector {
+		out = append(out, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn})
 	}
-	return ours
+	if a := spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			out = append(out, term.MatchExpressions...)
+		}
+	}
+	return out
 }
 
 // mustLeave reports whether the drain must remove a pod from the node. Like kubectl drain it ignores
