@@ -145,13 +145,14 @@ func PlanBuffer(b *Buffer, p *Pool, now time.Time) BufferPlan {
 		}
 		return BufferPlan{Why: agentv1alpha1.ReasonSettling}
 	}
-	due, waits := p.ChangedAt.Add(Pause), agentv1alpha1.ReasonPausing
+	changed := pastChange(p.ChangedAt, now)
+	due, waits := changed.Add(Pause), agentv1alpha1.ReasonPausing
 	if p.State == Full {
-		due, waits = p.ChangedAt.Add(RetryAfter), agentv1alpha1.ReasonNoCapacity
+		due, waits = changed.Add(RetryAfter), agentv1alpha1.ReasonNoCapacity
 	}
 	switch asked := p.askedPods(); {
 	case wanted > asked:
-		if due.After(now) && !p.ChangedAt.After(now) { // a clock that was set back must not lengthen the pause
+		if due.After(now) {
 			return BufferPlan{Why: waits, Until: due}
 		}
 		return BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonSettling}

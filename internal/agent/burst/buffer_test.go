@@ -50,6 +50,8 @@ func TestPlanBuffer(t *testing.T) {
 		"pods have come":                            {3, nil, poolOf(Held, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
 		"pods have come within the pause":           {3, nil, poolOf(Held, 3, 3, 2, now.Add(-time.Second)), BufferPlan{Why: "Pausing", Until: now.Add(Pause - time.Second)}},
 		"the clock was set back":                    {3, nil, poolOf(Held, 3, 3, 2, now.Add(time.Hour)), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
+		"the clock is behind that of the replica":   {3, nil, poolOf(Held, 3, 3, 2, now.Add(time.Second)), BufferPlan{Why: "Pausing", Until: now.Add(Pause + time.Second)}},
+		"the clock was set back, and pods left":     {3, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 1, now.Add(time.Hour))), BufferPlan{Action: ResizePool, Pods: 4, Why: "Requested"}},
 		"pods have come, up to the limit":           {3, four, poolOf(Held, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 4, Why: "Settling"}},
 		"all that the limit allows is used":         {3, four, poolOf(Held, 4, 4, 4, long), BufferPlan{Why: "LimitReached"}},
 		"the provider refuses more":                 {3, nil, poolOf(Refused, 5, 3, 2, long), BufferPlan{Action: RevertPool, Why: "NoCapacity", Until: long.Add(RetryAfter)}},

@@ -189,13 +189,15 @@ func (p *planner) tidyUp() {
 
 func (r *Request) isIdle() bool { return r.State < Ending && !r.IdleSince.IsZero() }
 
-// lastAt returns when the last change was made; zero if that lies in the future, because the clock was set
-// back since: a pause that counts from then could last for hours.
-func (p *planner) lastAt() time.Time {
-	if p.LastAt.After(p.now.Add(time.Second)) { // it is stored in whole seconds, rounded up
+func (p *planner) lastAt() time.Time { return pastChange(p.LastAt, p.now) }
+
+// pastChange returns when a change was made; zero if that lies more than a pause in the future, because the clock was set
+// back since: a pause that counts from then could last for hours. The clocks of two replicas may differ by less.
+func pastChange(at, now time.Time) time.Time {
+	if at.After(now.Add(Pause)) {
 		return time.Time{}
 	}
-	return p.LastAt
+	return at
 }
 
 // planChange plans the change, and reports whether it did. A plan has at most one change, and the pause

@@ -183,6 +183,10 @@ func TestPlan(t *testing.T) {
 			rules(10, changedAt(noon.Add(-5*time.Second), *end)), nil, []Request{held(3, 0, idleFor(0), func(r *Request) { r.Cordoned = true })}, nil,
 			Plan{Why: "NothingWaits", Finish: []string{"p-aaaaaaaa-1"}},
 		},
+		"a change by a replica whose clock is ahead": {
+			rules(10, changedAt(noon.Add(5*time.Second), *end)), []Group{waiting(3, time.Minute)}, nil, nil,
+			Plan{Why: "Pausing", About: "p-aaaaaaaa-1", Until: noon.Add(65 * time.Second), Next: noon.Add(65 * time.Second)},
+		},
 		"a change in the future, by a clock that was set back, delays nothing": {
 			rules(10, changedAt(noon.Add(time.Hour), *create("p-bbbbbbbb-1", 1))), []Group{waiting(3, time.Hour)}, nil, nil,
 			Plan{Why: "Settling", About: "p-aaaaaaaa-1", Change: create("p-aaaaaaaa-1", 3), Next: minute},
