@@ -1,5 +1,5 @@
 // Package message keeps texts within the size limits of the API: messages of conditions, notes
-// of events, and texts of other clusters that errors quote. It also finds changed conditions.
+// of events, and texts of other clusters that errors quote. It also sets conditions, and finds changed ones.
 package message
 
 import "unicode/utf8"

@@ -1,6 +1,8 @@
 package message
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -13,4 +15,12 @@ func ChangedCondition(conditions, before []metav1.Condition, kind string) *metav
 		return nil
 	}
 	return now
+}
+
+// SetCondition sets a condition of an object with the given generation. It shortens the text to
+// MaxStatus.
+func SetCondition(conditions *[]metav1.Condition, kind string, status metav1.ConditionStatus, reason, text string, generation int64, now time.Time) {
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: Clip(text, MaxStatus), ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+	})
 }

@@ -4,9 +4,12 @@ package patch
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -72,4 +75,27 @@ func Delete(ctx context.Context, c client.Client, obj client.Object, finalizer s
 		return err
 	}
 	return client.IgnoreNotFound(c.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body)))
+}
+
+// Status writes the status of obj if it differs from that of before, an earlier copy of obj, and
+// reports whether it has written it. It returns a conflict if another writer has changed the object
+// since.
+func Status(ctx context.Context, c client.Client, obj, before client.Object) (written bool, err error) {
+	return writeStatus(ctx, c, obj, before, IfUnchanged(before))
+}
+
+// StatusFields does what Status does for an object whose status has several writers: it writes only
+// the changed fields, and never returns a conflict.
+func StatusFields(ctx context.Context, c client.Client, obj, before client.Object) (written bool, err error) {
+	return writeStatus(ctx, c, obj, before, client.MergeFrom(before))
+}
+
+func writeStatus(ctx context.Context, c client.Client, obj, before client.Object, changes client.Patch) (bool, error) {
+	if equality.Semantic.DeepEqual(obj, before) {
+		return false, nil
+	}
+	if err := c.Status().Patch(ctx, obj, changes); err != nil {
+		return false, fmt.Errorf("write the status of %s %q: %w", reflect.TypeOf(obj).Elem().Name(), client.ObjectKeyFromObject(obj), err)
+	}
+	return true, nil
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,11 +33,8 @@ func (r *Reconciler) saveStatus(ctx context.Context, s *scene, plan *burst.Plan)
 	if c := plan.Change; c != nil {
 		s.policy.Status.LastChange = &agentv1alpha1.BurstChange{At: roundUp(s.now), Action: c.Action, Request: c.Request, Pods: clampPods(c.Pods)}
 	}
-	if equality.Semantic.DeepEqual(s.policy.Status, before.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, s.policy, patch.IfUnchanged(before)); err != nil {
-		return fmt.Errorf("write status of burst policy %q: %w", client.ObjectKeyFromObject(s.policy), err)
+	if written, err := patch.Status(ctx, r.client, s.policy, before); !written {
+		return err
 	}
 	if plan.Change != nil {
 		failpoint.Hit(failpoint.BurstNoted)
@@ -60,13 +55,8 @@ func (r *Reconciler) showInvalid(ctx context.Context, policy *agentv1alpha1.Burs
 	s := &scene{policy: policy, now: r.options.Clock.Now()}
 	s.setCondition(agentv1alpha1.ConditionReady, metav1.ConditionFalse, agentv1alpha1.ReasonInvalid, invalid.Error())
 	policy.Status.ObservedGeneration = policy.Generation
-	if equality.Semantic.DeepEqual(policy.Status, before.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, policy, patch.IfUnchanged(before)); err != nil {
-		return fmt.Errorf("write status of burst policy %q: %w", client.ObjectKeyFromObject(policy), err)
-	}
-	return nil
+	_, err := patch.Status(ctx, r.client, policy, before)
+	return err
 }
 
 // roundUp rounds a time up to a full second. The API stores times without fractions, and with a
@@ -174,10 +164,7 @@ func (s *scene) messageOf(name string) string {
 }
 
 func (s *scene) setCondition(kind string, status metav1.ConditionStatus, reason, text string) {
-	meta.SetStatusCondition(&s.policy.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: text, ObservedGeneration: s.policy.Generation,
-		LastTransitionTime: metav1.NewTime(s.now.Truncate(time.Second)),
-	})
+	message.SetCondition(&s.policy.Status.Conditions, kind, status, reason, text, s.policy.Generation, s.now)
 }
 
 // tellSkipped records an event with the reason on each skipped pod whose name is known, unless the

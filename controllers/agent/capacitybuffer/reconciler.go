@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -328,19 +327,13 @@ func (s *scene) aboutRequest(more string) string {
 }
 
 func (s *scene) setReady(status metav1.ConditionStatus, reason, text string) {
-	meta.SetStatusCondition(&s.buffer.Status.Conditions, metav1.Condition{
-		Type: autoscaling.BufferReady, Status: status, Reason: reason, Message: text, ObservedGeneration: s.buffer.Generation,
-		LastTransitionTime: metav1.NewTime(s.now.Truncate(time.Second)),
-	})
+	message.SetCondition(&s.buffer.Status.Conditions, autoscaling.BufferReady, status, reason, text, s.buffer.Generation, s.now)
 }
 
 // saveStatus writes the status if it changed, and records an event if the buffer began to lack something.
 func (r *Reconciler) saveStatus(ctx context.Context, buffer, before *autoscaling.CapacityBuffer) error {
-	if equality.Semantic.DeepEqual(buffer.Status, before.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, buffer, patch.IfUnchanged(before)); err != nil {
-		return fmt.Errorf("write status of capacity buffer %q: %w", client.ObjectKeyFromObject(buffer), err)
+	if written, err := patch.Status(ctx, r.client, buffer, before); !written {
+		return err
 	}
 	c := message.ChangedCondition(buffer.Status.Conditions, before.Status.Conditions, autoscaling.BufferReady)
 	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != agentv1alpha1.ReasonSettling && c.Reason != agentv1alpha1.ReasonPausing {

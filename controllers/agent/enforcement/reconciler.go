@@ -179,18 +179,12 @@ func (r *Reconciler) noteExcess(ctx context.Context, inst *agentv1alpha1.Provide
 	})
 }
 
-// patchStatus applies change to the status and writes only the difference, because another
-// controller writes the other fields.
+// patchStatus applies change to the status and writes the difference.
 func (r *Reconciler) patchStatus(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func()) error {
 	before := inst.DeepCopy()
 	change()
-	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, inst, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("writing the status of ProviderInstruction %q: %w", inst.Name, err)
-	}
-	return nil
+	_, err := patch.StatusFields(ctx, r.client, inst, before)
+	return err
 }
 
 // soonestOf returns the smallest positive duration, or 0 if there is none.

@@ -1,6 +1,8 @@
 package instruction
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,15 +15,13 @@ import (
 
 // DescribeReceipt sets the condition ReceiptValid to false if there is a problem with the broker's
 // last receipt. Otherwise it removes the condition.
-func DescribeReceipt(conditions *[]metav1.Condition, problem string, generation int64, now metav1.Time) {
+func DescribeReceipt(conditions *[]metav1.Condition, problem string, generation int64, now time.Time) {
 	if problem == "" {
 		meta.RemoveStatusCondition(conditions, agentv1alpha1.ConditionReceiptValid)
 		return
 	}
-	meta.SetStatusCondition(conditions, metav1.Condition{
-		Type: agentv1alpha1.ConditionReceiptValid, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonReceiptRefused,
-		Message: problem + "; the placement stays as it is", ObservedGeneration: generation, LastTransitionTime: now,
-	})
+	message.SetCondition(conditions, agentv1alpha1.ConditionReceiptValid, metav1.ConditionFalse, agentv1alpha1.ReasonReceiptRefused,
+		problem+"; the placement stays as it is", generation, now)
 }
 
 // RecordReceipt records a Warning event on an instruction when a problem with the broker's last

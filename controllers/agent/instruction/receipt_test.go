@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -16,7 +15,7 @@ func TestWrongReceiptIsAnEventOnce(t *testing.T) {
 	recorder, inst := events.NewFakeRecorder(8), &agentv1alpha1.ProviderInstruction{}
 	for _, problem := range []string{"", "wrong amounts", "wrong amounts", "wrong times", "", "wrong amounts"} {
 		before := inst.DeepCopy()
-		DescribeReceipt(&inst.Status.Conditions, problem, 1, metav1.NewTime(time.Unix(1000, 0)))
+		DescribeReceipt(&inst.Status.Conditions, problem, 1, time.Unix(1000, 0))
 		RecordReceipt(recorder, inst, inst.Status.Conditions, before.Status.Conditions)
 	}
 	close(recorder.Events)

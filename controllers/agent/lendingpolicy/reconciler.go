@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 // Reconcile computes the status of the LendingPolicy and writes it if it changed.
@@ -24,9 +23,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("list provider instructions: %w", err)
 	}
 	before := policy.DeepCopy()
-	describeStatus(policy, list.Items, metav1.NewTime(r.options.Clock.Now()))
-	if equality.Semantic.DeepEqual(before.Status, policy.Status) {
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{}, client.IgnoreNotFound(r.client.Status().Patch(ctx, policy, client.MergeFrom(before)))
+	describeStatus(policy, list.Items, r.options.Clock.Now())
+	_, err = patch.StatusFields(ctx, r.client, policy, before)
+	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

@@ -3,17 +3,19 @@ package lendingpolicy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // describeStatus sets the status to describe the policy and the placements that it affects.
-func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
+func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now time.Time) {
 	s, paused := &policy.Status, wire.LendingPolicy(policy).Paused
 	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, describeLending(&policy.Spec, paused), 0, 0
 	s.Recalling, s.RecalledUntil = 0, nil
@@ -31,10 +33,8 @@ func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.Pro
 			s.Refused++
 		}
 	}
-	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
-		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: policy.Generation, LastTransitionTime: now,
-		})
+	set := func(kind string, status metav1.ConditionStatus, reason, text string) {
+		message.SetCondition(&s.Conditions, kind, status, reason, text, policy.Generation, now)
 	}
 	set(agentv1alpha1.ConditionReady, metav1.ConditionTrue, agentv1alpha1.ReasonApplied, "this policy is in force")
 	if paused {

@@ -3,6 +3,7 @@ package providerinstruction
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -61,7 +62,7 @@ func growsBeyond(kept, wanted corev1.ResourceList) bool {
 
 // recordChange writes this cluster's decision about a change into the status. From then on, Kept
 // returns the amounts that result from the decision, and all grants and totals use Kept.
-func recordChange(inst *agentv1alpha1.ProviderInstruction, a admission.Decision, now metav1.Time) {
+func recordChange(inst *agentv1alpha1.ProviderInstruction, a admission.Decision, now time.Time) {
 	inst.Status.Change = inst.Spec.Change
 	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "the new amounts are reserved"}
 	if a.Admitted {
@@ -77,7 +78,7 @@ func recordChange(inst *agentv1alpha1.ProviderInstruction, a admission.Decision,
 // noteReduction records the previous grant if the new one is smaller in any resource, because
 // running pods may exceed the new one. If an earlier reduction is still recorded, the record keeps
 // the larger amounts of both. The enforcement controller removes the record once the pods fit.
-func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
+func noteReduction(inst *agentv1alpha1.ProviderInstruction, now time.Time) {
 	if !growsBeyond(inst.Spec.Resources, inst.Kept()) {
 		return
 	}
@@ -89,7 +90,7 @@ func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
 			}
 		}
 	}
-	inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: before, At: now}
+	inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: before, At: metav1.NewTime(now)}
 }
 
 // reportChange reports the decision about a change to the broker. It reports agreement only once

@@ -87,7 +87,7 @@ func TestReductionKeepsEarlierGrant(t *testing.T) {
 				inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: tc.earlier}
 			}
 			now := metav1.NewTime(time.Unix(1000, 0))
-			recordChange(inst, admission.Decision{Admitted: true}, now)
+			recordChange(inst, admission.Decision{Admitted: true}, now.Time)
 			var want *agentv1alpha1.ReducedGrant
 			if tc.want != nil {
 				want = &agentv1alpha1.ReducedGrant{Resources: tc.want, At: now}

@@ -3,7 +3,6 @@ package providerinstruction
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -21,13 +20,10 @@ func (r *Reconciler) recordRecall(ctx context.Context, inst *agentv1alpha1.Provi
 	if err != nil {
 		return err
 	}
-	recalled := recalledOf(inst, wire.Recalls(policy), r.now())
-	if equality.Semantic.DeepEqual(inst.Status.Recalled, recalled) {
-		return nil
-	}
 	before := inst.DeepCopy()
-	inst.Status.Recalled = recalled
-	return r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before))
+	inst.Status.Recalled = recalledOf(inst, wire.Recalls(policy), metav1.NewTime(r.now()))
+	_, err = patch.Status(ctx, r.client, inst, before)
+	return err
 }
 
 // recalledOf returns the recall of a placement, or nil. The notice period begins when the recall

@@ -3,21 +3,21 @@ package providerinstruction
 import (
 	"context"
 	"fmt"
+	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-func (r *Reconciler) now() metav1.Time { return metav1.NewTime(r.opts.Clock.Now()) }
+func (r *Reconciler) now() time.Time { return r.opts.Clock.Now() }
 
 // writeStatus computes the status, writes it if it changed, and records events.
 func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
@@ -26,10 +26,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.Provid
 	r.describeHold(inst)
 	r.describeExcess(inst)
 	instruction.DescribeReceipt(&inst.Status.Conditions, inst.Spec.ReceiptProblem, inst.Generation, r.now())
-	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, inst, client.MergeFrom(before)); err != nil {
+	if written, err := patch.StatusFields(ctx, r.client, inst, before); !written {
 		return err
 	}
 	instruction.RecordReceipt(r.opts.Recorder, inst, inst.Status.Conditions, before.Status.Conditions)
@@ -67,7 +64,7 @@ func reasonOrRefused(reason string) string {
 }
 
 // describeStatus sets phase, conditions and message to describe the state of the placement.
-func describeStatus(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState, now metav1.Time) {
+func describeStatus(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState, now time.Time) {
 	inst.Status.ObservedGeneration, inst.Status.Phase = inst.Generation, state.Phase
 	if isRefused(inst) && !inst.Ended() {
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
@@ -76,7 +73,7 @@ func describeStatus(inst *agentv1alpha1.ProviderInstruction, state plan.Provider
 		return
 	}
 	if inst.Ended() && inst.Status.ReleasingSince == nil {
-		inst.Status.ReleasingSince = &now
+		inst.Status.ReleasingSince = &metav1.Time{Time: now}
 	}
 	if state.Gone {
 		inst.Status.Enforced, inst.Status.NewNodes = false, nil
@@ -87,13 +84,6 @@ func describeStatus(inst *agentv1alpha1.ProviderInstruction, state plan.Provider
 	inst.Status.Message = state.Granted.Message
 }
 
-func setCondition(inst *agentv1alpha1.ProviderInstruction, kind string, a placement.Aspect, now metav1.Time) {
-	condition := metav1.Condition{
-		Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: a.Message,
-		ObservedGeneration: inst.Generation, LastTransitionTime: now,
-	}
-	if a.True {
-		condition.Status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&inst.Status.Conditions, condition)
+func setCondition(inst *agentv1alpha1.ProviderInstruction, kind string, a placement.Aspect, now time.Time) {
+	a.SetIn(&inst.Status.Conditions, kind, inst.Generation, now)
 }

@@ -11,7 +11,7 @@ import (
 func (r *Reconciler) noteStep(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) {
 	r.opts.Steps.Note(tracing.Span{
 		Reservation: inst.Spec.ReservationName, Placement: inst.Spec.Placement, Requester: inst.Spec.RequesterClusterID,
-	}, stepOf(inst, state), r.now().Time)
+	}, stepOf(inst, state), r.now())
 }
 
 // stepOf names the step of a placement for its trace. It returns "" if the placement waits for nothing.

@@ -8,6 +8,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 // isWithdrawn reports whether an instruction that the broker has not ended was deleted in this
@@ -28,5 +29,6 @@ func (r *Reconciler) reportWithdrawal(ctx context.Context, inst *agentv1alpha1.P
 	}
 	before := inst.DeepCopy()
 	setCondition(inst, agentv1alpha1.ConditionAcknowledged, why, r.now())
-	return client.IgnoreNotFound(r.client.Status().Patch(ctx, inst, client.MergeFrom(before)))
+	_, err := patch.StatusFields(ctx, r.client, inst, before)
+	return client.IgnoreNotFound(err)
 }

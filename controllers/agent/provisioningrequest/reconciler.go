@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -177,11 +176,8 @@ func (r *Reconciler) releaseRequest(ctx context.Context, pr *autoscaling.Provisi
 
 // saveStatus writes the status if it changed, and records events about the change.
 func (r *Reconciler) saveStatus(ctx context.Context, pr, before *autoscaling.ProvisioningRequest) error {
-	if equality.Semantic.DeepEqual(pr.Status, before.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, pr, patch.IfUnchanged(before)); err != nil {
-		return fmt.Errorf("write status of provisioning request %q: %w", client.ObjectKeyFromObject(pr), err)
+	if written, err := patch.Status(ctx, r.client, pr, before); !written {
+		return err
 	}
 	failpoint.Hit(failpoint.ProvisioningShown)
 	for _, kind := range []string{autoscaling.CapacityRevoked, autoscaling.BookingExpired, autoscaling.Failed, autoscaling.Provisioned, autoscaling.Accepted} {

@@ -162,8 +162,5 @@ func (e editor) setEnded(out outcome) {
 }
 
 func (e editor) setCondition(kind string, status metav1.ConditionStatus, reason, text string) {
-	meta.SetStatusCondition(&e.pr.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message.Clip(text, message.MaxStatus),
-		ObservedGeneration: e.pr.Generation, LastTransitionTime: metav1.NewTime(e.now),
-	})
+	message.SetCondition(&e.pr.Status.Conditions, kind, status, reason, text, e.pr.Generation, e.now)
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -353,11 +352,6 @@ func (r *Reconciler) removeEnded(ctx context.Context, q *agentv1alpha1.Quote) (t
 // saveStatus writes the status if it changed.
 func (r *Reconciler) saveStatus(ctx context.Context, q, before *agentv1alpha1.Quote) error {
 	q.Status.ObservedGeneration = q.Generation
-	if equality.Semantic.DeepEqual(q.Status, before.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, q, patch.IfUnchanged(before)); err != nil {
-		return fmt.Errorf("write status of quote %q: %w", q.Name, err)
-	}
-	return nil
+	_, err := patch.Status(ctx, r.client, q, before)
+	return err
 }

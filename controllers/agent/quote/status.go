@@ -68,10 +68,7 @@ func (r *Reconciler) setEnded(q *agentv1alpha1.Quote, phase agentv1alpha1.QuoteP
 
 func (r *Reconciler) setReady(q *agentv1alpha1.Quote, status metav1.ConditionStatus, reason, text string) {
 	q.Status.Message = message.Clip(text, message.MaxStatus)
-	meta.SetStatusCondition(&q.Status.Conditions, metav1.Condition{
-		Type: agentv1alpha1.ConditionReady, Status: status, Reason: reason, Message: q.Status.Message,
-		ObservedGeneration: q.Generation, LastTransitionTime: metav1.NewTime(r.options.Clock.Now()),
-	})
+	message.SetCondition(&q.Status.Conditions, agentv1alpha1.ConditionReady, status, reason, text, q.Generation, r.options.Clock.Now())
 }
 
 // endOf returns the time from which the retention of an ended Quote counts: the end of its hold or,

@@ -65,7 +65,7 @@ func TestDrainIsObservedOnceWhenItEnds(t *testing.T) {
 					inst.Status.Conditions = nil
 				}
 				state := plan.ConsumerState{Phase: agentv1alpha1.InstructionReleasing, Drained: step}
-				runtest.Check(t, r.writeStatus(t.Context(), inst, state, metav1.NewTime(began.Add(time.Minute))))
+				runtest.Check(t, r.writeStatus(t.Context(), inst, state, began.Add(time.Minute)))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("observed drains (-want +got):\n%s", diff)

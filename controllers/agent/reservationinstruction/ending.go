@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // ending says why a virtual node is removed: reason and message of the condition Ending.
@@ -18,14 +19,10 @@ type ending struct {
 // describeEnding sets the condition Ending to true if the placement ends soon or is being removed,
 // and to false if an announced end was called off. before is the status before this reconcile. The
 // condition announces the expiry of a reservation when at most the duration lead is left.
-func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1alpha1.ReservationInstructionStatus, lead time.Duration, now metav1.Time) {
+func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1alpha1.ReservationInstructionStatus, lead time.Duration, now time.Time) {
 	old := meta.FindStatusCondition(before.Conditions, agentv1alpha1.ConditionEnding)
 	noted := old != nil && old.Status == metav1.ConditionTrue
-	condition := metav1.Condition{
-		Type: agentv1alpha1.ConditionEnding, Status: metav1.ConditionTrue,
-		ObservedGeneration: inst.Generation, LastTransitionTime: now,
-	}
-	e := upcomingEnd(inst, lead, now.Time)
+	e, status := upcomingEnd(inst, lead, now), metav1.ConditionTrue
 	if inst.Ended() {
 		if noted && (before.Phase == agentv1alpha1.InstructionReleasing || before.Phase == agentv1alpha1.InstructionReleased) {
 			return // the reason that was recorded first stays
@@ -33,20 +30,17 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		if noted && old.Reason != agentv1alpha1.ReasonExpiring {
 			e = &ending{old.Reason, "the placement made room"}
 		} else {
-			e = pastEnd(inst, now.Time)
+			e = pastEnd(inst, now)
 		}
 		e.message += ": " + describeRemoval(inst)
 	}
-	switch {
-	case e != nil:
-		condition.Reason, condition.Message = e.reason, e.message
-	case !noted:
-		return
-	default:
-		condition.Status, condition.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn
-		condition.Message = "the placement stays" + expirySuffix(inst)
+	if e == nil {
+		if !noted {
+			return
+		}
+		e, status = &ending{agentv1alpha1.ReasonNoticeWithdrawn, "the placement stays" + expirySuffix(inst)}, metav1.ConditionFalse
 	}
-	meta.SetStatusCondition(&inst.Status.Conditions, condition)
+	message.SetCondition(&inst.Status.Conditions, agentv1alpha1.ConditionEnding, status, e.reason, e.message, inst.Generation, now)
 }
 
 // upcomingEnd returns why a placement that has not ended will end soon, or nil. A reservation

@@ -102,7 +102,7 @@ func TestEndIsAnnounced(t *testing.T) {
 				edit(inst)
 			}
 			before := inst.DeepCopy()
-			describeEnding(inst, &before.Status, lead, metav1.NewTime(noon))
+			describeEnding(inst, &before.Status, lead, noon)
 			got := ""
 			if c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionEnding); c != nil {
 				got = strings.Join([]string{string(c.Status), c.Reason, c.Message}, " ")
@@ -121,7 +121,7 @@ func TestExpiryIsNotAnnouncedWithoutNotice(t *testing.T) {
 	inst := newInstruction()
 	expires(time.Second)(inst)
 	before := inst.DeepCopy()
-	describeEnding(inst, &before.Status, 0, metav1.NewTime(noon))
+	describeEnding(inst, &before.Status, 0, noon)
 	if len(inst.Status.Conditions) > 0 || untilNotice(inst, 0, noon) != never {
 		t.Errorf("conditions %+v, looks again in %v", inst.Status.Conditions, untilNotice(inst, 0, noon))
 	}
@@ -175,7 +175,7 @@ func TestWaitingPodsGetAnEventPerMessage(t *testing.T) {
 		{Health: rejected("limits are missing"), Concerned: pod}, {Health: rejected("limits are missing"), Concerned: pod},
 		{Health: rejected("no room"), Concerned: pod}, {Health: healthy}, {Health: rejected("the pod cannot be read")},
 	} {
-		runtest.Check(t, r.writeStatus(t.Context(), inst, state, metav1.NewTime(noon)))
+		runtest.Check(t, r.writeStatus(t.Context(), inst, state, noon))
 	}
 	var got []string
 	for len(recorder.Events) > 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,18 +41,18 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err != nil {
 		return never, err
 	}
-	now := metav1.NewTime(r.opts.Clock.Now())
+	now := r.opts.Clock.Now()
 	if err := r.writeStatus(ctx, inst, state, now); err != nil {
 		return never, client.IgnoreNotFound(err) // the instruction is gone, only the cache still has it
 	}
-	r.noteStep(inst, state, now.Time)
+	r.noteStep(inst, state, now)
 	r.reportState(inst, state)
-	vacating, err := r.vacateNode(ctx, inst, now.Time)
+	vacating, err := r.vacateNode(ctx, inst, now)
 	if err != nil {
 		return never, err
 	}
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
-		return plan.Soonest(plan.Soonest(state.Again, vacating), untilNotice(inst, r.opts.ExpiryNotice, now.Time)), nil
+		return plan.Soonest(plan.Soonest(state.Again, vacating), untilNotice(inst, r.opts.ExpiryNotice, now)), nil
 	}
 	departed, err := r.removeFinalizer(ctx, inst)
 	if !departed {

@@ -200,7 +200,7 @@ func TestNetworkConditionIsShownOnlyIfNetworksConnect(t *testing.T) {
 		{placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNetworkConnected, Message: "12ms away"}, metav1.ConditionTrue},
 		{},
 	} {
-		describeStatus(inst, plan.ConsumerState{Network: test.network}, false, now)
+		describeStatus(inst, plan.ConsumerState{Network: test.network}, false, now.Time)
 		var got metav1.ConditionStatus
 		if c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionNetworkConnected); c != nil {
 			got = c.Status
@@ -280,7 +280,7 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 			if !test.by.IsZero() {
 				inst.Spec.ConnectBy = &test.by
 			}
-			describeStatus(inst, test.state, false, now)
+			describeStatus(inst, test.state, false, now.Time)
 			if diff := cmp.Diff(test.want, inst.Status, cmpopts.IgnoreFields(agentv1alpha1.ReservationInstructionStatus{}, "Conditions")); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}

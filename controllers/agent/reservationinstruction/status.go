@@ -3,57 +3,45 @@ package reservationinstruction
 import (
 	"context"
 	"fmt"
+	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // writeStatus computes the status, writes it if it changed, and records events.
-func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, now metav1.Time) error {
+func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, now time.Time) error {
 	before := inst.DeepCopy()
 	describeStatus(inst, state, r.opts.Peering == nil, now)
 	describeEnding(inst, &before.Status, r.opts.ExpiryNotice, now)
 	describeExcess(inst, now)
 	instruction.DescribeReceipt(&inst.Status.Conditions, inst.Spec.ReceiptProblem, inst.Generation, now)
-	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, inst, client.MergeFrom(before)); err != nil {
+	if written, err := patch.StatusFields(ctx, r.client, inst, before); !written {
 		return err
 	}
 	r.recordTransitions(inst, before)
 	r.recordConcerned(inst, before, state.Concerned)
-	r.observeDrain(inst, before, now.Time)
+	r.observeDrain(inst, before, now)
 	return nil
 }
 
 // describeStatus sets phase, conditions and message to describe the state of the placement.
 // status.delivered stays true once the node has been Ready.
-func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, skipped bool, now metav1.Time) {
+func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, skipped bool, now time.Time) {
 	status := &inst.Status
 	status.ObservedGeneration, status.Phase = inst.Generation, state.Phase
 	if status.ReleasingSince == nil && inst.Ended() {
-		status.ReleasingSince = &now
+		status.ReleasingSince = &metav1.Time{Time: now}
 	}
-	set := func(kind string, a placement.Aspect) {
-		condition := metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: message.Clip(a.Message, message.MaxStatus),
-			ObservedGeneration: inst.Generation, LastTransitionTime: now,
-		}
-		if a.True {
-			condition.Status = metav1.ConditionTrue
-		}
-		meta.SetStatusCondition(&status.Conditions, condition)
-	}
+	set := func(kind string, a placement.Aspect) { a.SetIn(&status.Conditions, kind, inst.Generation, now) }
 	if skipped {
 		describeSkipped(inst, state, set)
 		return

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -348,11 +347,8 @@ func isStanding(inst *agentv1alpha1.ReservationInstruction) bool {
 // saveStatus writes the status if it changed, and records events about the change.
 func (r *Reconciler) saveStatus(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
 	editor{rr: rr}.setSummary()
-	if equality.Semantic.DeepEqual(rr.Status, before.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, rr, patch.IfUnchanged(before)); err != nil {
-		return fmt.Errorf("write status of resource request %q: %w", rr.Name, err)
+	if written, err := patch.Status(ctx, r.client, rr, before); !written {
+		return err
 	}
 	r.recordTransitions(ctx, rr, before)
 	return nil

@@ -543,8 +543,5 @@ func (e editor) setReady(status metav1.ConditionStatus, reason, text string) {
 }
 
 func (e editor) setCondition(kind string, status metav1.ConditionStatus, reason, text string) {
-	meta.SetStatusCondition(&e.rr.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message.Clip(text, message.MaxStatus),
-		ObservedGeneration: e.rr.Status.ObservedGeneration, LastTransitionTime: metav1.NewTime(e.now),
-	})
+	message.SetCondition(&e.rr.Status.Conditions, kind, status, reason, text, e.rr.Status.ObservedGeneration, e.now)
 }

@@ -3,6 +3,11 @@ package placement
 
 import (
 	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // Aspect describes one part of a placement, for example its node. It has the form of a condition.
@@ -17,4 +22,13 @@ type Aspect struct {
 // Waiting returns an Aspect that is not true. The message should say what is being waited for.
 func Waiting(reason, format string, args ...any) Aspect {
 	return Aspect{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// SetIn sets the condition that describes the aspect. generation is that of the conditions' object.
+func (a Aspect) SetIn(conditions *[]metav1.Condition, kind string, generation int64, now time.Time) {
+	status := metav1.ConditionFalse
+	if a.True {
+		status = metav1.ConditionTrue
+	}
+	message.SetCondition(conditions, kind, status, a.Reason, a.Message, generation, now)
 }
