@@ -6,7 +6,11 @@ import (
 	"regexp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // amountPattern is the pattern of amounts in the CRDs (hack/manifests.sh).
@@ -39,4 +43,18 @@ func checkAmounts(path *field.Path, name string, content any) (errs field.ErrorL
 		}
 	}
 	return errs
+}
+
+// ReadAmount adds an amount to the others if it is valid, and refuses it otherwise.
+func (v *Verdict) ReadAmount(amounts quantity.Amounts, path *field.Path, name corev1.ResourceName, q resource.Quantity) {
+	if err := quantity.CheckName(name); err != nil {
+		v.Refuse(field.Invalid(path, string(name), err.Error()))
+		return
+	}
+	amount, err := quantity.FromResource(name, q)
+	if err != nil {
+		v.Refuse(field.Invalid(path, q.String(), err.Error()))
+		return
+	}
+	amounts[name] = amount
 }

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -41,28 +39,15 @@ type burstPods struct{ policies client.Reader }
 // Handle implements admission.Handler. A pod that it cannot prepare is admitted as it is, and stays
 // in this cluster.
 func (b *burstPods) Handle(ctx context.Context, req admission.Request) admission.Response {
-	pod := &corev1.Pod{}
-	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
-	}
-	var policies agentv1alpha1.BurstPolicyList
-	if err := b.policies.List(ctx, &policies, client.InNamespace(req.Namespace)); err != nil {
-		log.FromContext(ctx).Error(err, "pod left unchanged", "namespace", req.Namespace)
-		return admission.Allowed("").WithWarnings("the agent could not list the BurstPolicies of this namespace, so the pod stays in this cluster")
-	}
-	before, err := json.Marshal(pod)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	warnings, changed := prepareBurst(pod, req.Namespace, policies.Items)
-	if !changed {
-		return admission.Allowed("").WithWarnings(warnings...)
-	}
-	after, err := json.Marshal(pod)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(before, after).WithWarnings(warnings...)
+	return patchObject(req, func(pod *corev1.Pod) (changed bool, warnings []string, _ error) {
+		var policies agentv1alpha1.BurstPolicyList
+		if err := b.policies.List(ctx, &policies, client.InNamespace(req.Namespace)); err != nil {
+			log.FromContext(ctx).Error(err, "pod left unchanged", "namespace", req.Namespace)
+			return false, []string{"the agent could not list the BurstPolicies of this namespace, so the pod stays in this cluster"}, nil
+		}
+		warnings, changed = prepareBurst(pod, req.Namespace, policies.Items)
+		return changed, warnings, nil
+	})
 }
 
 // prepareBurst lets a pod run on the nodes of this cluster and on virtual nodes of the policies

@@ -2,9 +2,7 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"errors"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
@@ -56,31 +56,13 @@ type compliance struct {
 // namespaces, which needs no lookup. It also makes the pod comply with the requests that offload
 // its namespace. If it cannot list those requests, it admits the pod without these changes.
 func (c *compliance) Handle(ctx context.Context, req admission.Request) admission.Response {
-	pod := &corev1.Pod{}
-	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
-	}
-	if why := c.pinnedElsewhere(ctx, pod, req.Namespace); why != "" {
-		return admission.Denied(why)
-	}
-	// Both sides of the patch are marshalled from corev1.Pod. Fields that this type does not know are
-	// on neither side, so the patch keeps them.
-	before, err := json.Marshal(pod)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	verdict, changed := c.preparePod(ctx, pod, req.Namespace)
-	if len(verdict.Errors) > 0 {
-		return admission.Denied(verdict.Errors.ToAggregate().Error())
-	}
-	if !changed {
-		return admission.Allowed("").WithWarnings(verdict.Warnings...)
-	}
-	after, err := json.Marshal(pod)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(before, after).WithWarnings(verdict.Warnings...)
+	return patchObject(req, func(pod *corev1.Pod) (bool, []string, error) {
+		if why := c.pinnedElsewhere(ctx, pod, req.Namespace); why != "" {
+			return false, nil, errors.New(why)
+		}
+		verdict, changed := c.preparePod(ctx, pod, req.Namespace)
+		return changed, verdict.Warnings, verdict.Errors.ToAggregate()
+	})
 }
 
 // preparePod changes a pod so that it can run on the virtual nodes of its namespace, and on no

@@ -2,9 +2,7 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,23 +26,13 @@ func SetupDaemonSets(mgr ctrl.Manager) {
 }
 
 func keepDaemonSetOff(_ context.Context, req admission.Request) admission.Response {
-	ds := &appsv1.DaemonSet{}
-	if err := json.Unmarshal(req.Object.Raw, ds); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
-	}
-	before, err := json.Marshal(ds)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	if !avoidVirtualNodes(&ds.Spec.Template.Spec) {
-		return admission.Allowed("")
-	}
-	after, err := json.Marshal(ds)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(before, after).WithWarnings(fmt.Sprintf(
-		"spec.template.spec: the pods tolerate every taint, so the agent keeps them off Liqo's virtual nodes with the node affinity %s NotIn [%s]", liqoTypeLabel, virtualNodeType))
+	return patchObject(req, func(ds *appsv1.DaemonSet) (bool, []string, error) {
+		if !avoidVirtualNodes(&ds.Spec.Template.Spec) {
+			return false, nil, nil
+		}
+		return true, []string{fmt.Sprintf(
+			"spec.template.spec: the pods tolerate every taint, so the agent keeps them off Liqo's virtual nodes with the node affinity %s NotIn [%s]", liqoTypeLabel, virtualNodeType)}, nil
+	})
 }
 
 // MayUseVirtualNodes reports whether the controller of a DaemonSet creates pods on virtual nodes

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,16 +28,5 @@ func mendNamespaceMap(_ context.Context, req admission.Request) admission.Respon
 	if !slices.Contains(req.UserInfo.Groups, object.ControlPlaneGroup) {
 		return admission.Allowed("")
 	}
-	obj := &unstructured.Unstructured{}
-	if err := obj.UnmarshalJSON(req.Object.Raw); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
-	}
-	if !guard.Disown(obj) {
-		return admission.Allowed("")
-	}
-	mended, err := json.Marshal(obj)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(req.Object.Raw, mended)
+	return patchObject(req, func(m *unstructured.Unstructured) (bool, []string, error) { return guard.Disown(m), nil, nil })
 }

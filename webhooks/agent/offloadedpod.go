@@ -260,20 +260,7 @@ func (j *podJudge) confinePod(ctx context.Context, req admission.Request) admiss
 	if err != nil {
 		return admission.Errored(http.StatusServiceUnavailable, err)
 	}
-	// Both sides of the patch are marshalled from corev1.Pod. Fields that this type does not know are on neither side, so
-	// the patch keeps them.
-	before, err := json.Marshal(pod)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	if !nodes.Confine(&pod.Spec) {
-		return admission.Allowed("")
-	}
-	after, err := json.Marshal(pod)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(before, after)
+	return patchObject(req, func(pod *corev1.Pod) (bool, []string, error) { return nodes.Confine(&pod.Spec), nil, nil })
 }
 
 // nodesFor returns the nodes that a pod may run on.

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -42,26 +41,14 @@ func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, clusterID string, b
 // checkAmounts returns the valid amounts in the request, and refuses the invalid ones.
 func checkAmounts(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
 	spec, amounts := field.NewPath("spec"), quantity.Amounts{}
-	check := func(path *field.Path, name corev1.ResourceName, q resource.Quantity) {
-		if err := quantity.CheckName(name); err != nil {
-			v.Refuse(field.Invalid(path, string(name), err.Error()))
-			return
-		}
-		valid, err := quantity.FromResource(name, q)
-		if err != nil {
-			v.Refuse(field.Invalid(path, q.String(), err.Error()))
-			return
-		}
-		amounts[name] = valid
-	}
 	if rr.Spec.CPU != nil {
-		check(spec.Child("cpu"), corev1.ResourceCPU, *rr.Spec.CPU)
+		v.ReadAmount(amounts, spec.Child("cpu"), corev1.ResourceCPU, *rr.Spec.CPU)
 	}
 	if rr.Spec.Memory != nil {
-		check(spec.Child("memory"), corev1.ResourceMemory, *rr.Spec.Memory)
+		v.ReadAmount(amounts, spec.Child("memory"), corev1.ResourceMemory, *rr.Spec.Memory)
 	}
 	for name, q := range rr.Spec.Resources {
-		check(spec.Child("resources").Key(string(name)), name, q)
+		v.ReadAmount(amounts, spec.Child("resources").Key(string(name)), name, q)
 	}
 	return amounts
 }

@@ -85,20 +85,14 @@ func (s *signing) checkRequest(ctx context.Context, req admission.Request) admis
 // shortenLifetime limits the lifetime of a peer's certificate. Liqo requests no lifetime, so the
 // certificate would get the signer's default, usually one year.
 func (s *signing) shortenLifetime(_ context.Context, req admission.Request) admission.Response {
-	var csr certificatesv1.CertificateSigningRequest
-	if err := json.Unmarshal(req.Object.Raw, &csr); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
-	}
-	seconds := int32(s.lifetime / time.Second) //nolint:gosec // the flag for the lifetime accepts at most a year
-	if _, ofLiqo := csr.Labels[csrLabel]; !ofLiqo || csr.Spec.ExpirationSeconds != nil && *csr.Spec.ExpirationSeconds <= seconds {
-		return admission.Allowed("")
-	}
-	csr.Spec.ExpirationSeconds = &seconds
-	shorter, err := json.Marshal(&csr)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return admission.PatchResponseFromRaw(req.Object.Raw, shorter)
+	return patchObject(req, func(csr *certificatesv1.CertificateSigningRequest) (bool, []string, error) {
+		seconds := int32(s.lifetime / time.Second) //nolint:gosec // the flag for the lifetime accepts at most a year
+		if _, ofLiqo := csr.Labels[csrLabel]; !ofLiqo || csr.Spec.ExpirationSeconds != nil && *csr.Spec.ExpirationSeconds <= seconds {
+			return false, nil, nil
+		}
+		csr.Spec.ExpirationSeconds = &seconds
+		return true, nil, nil
+	})
 }
 
 // toResponse converts an error to a refusal. The refusal has the reason Invalid instead of

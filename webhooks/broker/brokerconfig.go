@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -53,7 +52,7 @@ func checkMaxPerReservation(v *webhooks.Verdict, s *brokerv1alpha1.BrokerConfigS
 			v.Refuse(field.Invalid(path.Key(string(name)), string(name), err.Error()))
 			continue
 		}
-		if _, err := quantity.FromResourceList(corev1.ResourceList{name: q}); err != nil {
+		if _, err := quantity.FromResource(name, q); err != nil {
 			v.Refuse(field.Invalid(path.Key(string(name)), q.String(), err.Error()+": name the most that a reservation may ask for, or leave the resource out"))
 		}
 		if webhooks.LacksUnit(name, q) {

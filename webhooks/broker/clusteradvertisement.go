@@ -70,12 +70,12 @@ func checkResources(v *webhooks.Verdict, s *brokerv1alpha1.ClusterAdvertisementS
 func readAmounts(v *webhooks.Verdict, path *field.Path, list corev1.ResourceList) quantity.Amounts {
 	out := quantity.Amounts{}
 	for name, q := range list {
-		one, err := quantity.FromResourceList(corev1.ResourceList{name: q})
+		amount, err := quantity.FromResource(name, q)
 		if err != nil {
 			v.Refuse(field.Invalid(path.Key(string(name)), q.String(), err.Error()+": give the amount that the cluster has"))
 			continue
 		}
-		out[name] = one[name]
+		out[name] = amount
 	}
 	return out
 }

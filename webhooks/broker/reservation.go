@@ -33,7 +33,10 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 	checkTarget(&v, r, config, clusters)
 
 	path := spec.Child("requestedResources")
-	amounts := checkRequestedResources(&v, path, r.Spec.RequestedResources)
+	amounts := quantity.Amounts{}
+	for _, name := range slices.Sorted(maps.Keys(r.Spec.RequestedResources)) {
+		v.ReadAmount(amounts, path.Key(string(name)), name, r.Spec.RequestedResources[name])
+	}
 	if err := requests.CheckAmounts(amounts); err != nil && len(v.Errors) == 0 && len(r.Spec.PodShapes) == 0 {
 		v.Refuse(field.Invalid(path, field.OmitValueType{}, err.Error()))
 	}
@@ -59,25 +62,6 @@ func warnOfIdleBound(v *webhooks.Verdict, idle, bound *brokerv1alpha1.Idle) {
 	if idle != nil && bound != nil && bound.Action == brokerv1alpha1.IdleRelease && idle.After.Duration > bound.After.Duration {
 		v.Warn("%s: BrokerConfig.spec.idle releases the reservation after %s already", spec.Child("idle", "after"), bound.After.Duration)
 	}
-}
-
-// checkRequestedResources returns the valid amounts, and refuses the invalid ones.
-func checkRequestedResources(v *webhooks.Verdict, path *field.Path, requested brokerv1alpha1.RequestedResources) quantity.Amounts {
-	amounts := quantity.Amounts{}
-	for _, name := range slices.Sorted(maps.Keys(requested)) {
-		at, q := path.Key(string(name)), requested[name]
-		if err := quantity.CheckName(name); err != nil {
-			v.Refuse(field.Invalid(at, string(name), err.Error()))
-			continue
-		}
-		amount, err := quantity.FromResource(name, q)
-		if err != nil {
-			v.Refuse(field.Invalid(at, q.String(), err.Error()))
-			continue
-		}
-		amounts[name] = amount
-	}
-	return amounts
 }
 
 // warnOfConstraints warns of unknown clusters, and of regions and zones in which no known cluster
