@@ -138,7 +138,7 @@ var consumerWrites = map[plan.Verb]func(consumerSide, context.Context, *consumer
 }
 
 func (p consumerSide) askCredentials(s *consumerScene) error {
-	m := handshake.Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchorPlacement(), Step: handshake.StepRequest}
+	m := s.newMessage(handshake.StepRequest)
 	payload, version, err := handshake.Encode(&m, handshake.Request{PublicKey: s.key.PEM})
 	if err != nil {
 		return err

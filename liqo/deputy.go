@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
@@ -281,7 +280,7 @@ func (d *deputy) grantSlice(ctx context.Context, inst *agentv1alpha1.ProviderIns
 func instructionFor(inst *agentv1alpha1.ReservationInstruction, consumer string) *agentv1alpha1.ProviderInstruction {
 	return &agentv1alpha1.ProviderInstruction{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: inst.Namespace, Name: brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement),
+			Namespace: inst.Namespace, Name: inst.PlacementName(),
 			UID: inst.UID, CreationTimestamp: inst.CreationTimestamp, DeletionTimestamp: inst.DeletionTimestamp,
 		},
 		Spec: agentv1alpha1.ProviderInstructionSpec{

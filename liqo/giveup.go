@@ -60,11 +60,7 @@ func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error 
 		}
 	}
 	s.Overdue = isSpanOver(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
-	for i := range s.all {
-		if inst := &s.all[i]; inst.Spec.TargetClusterID == s.Provider && !inst.Ended() {
-			s.Standing++
-		}
-	}
+	s.Standing = len(s.standing)
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -64,7 +63,7 @@ func isVacating(t corev1.Taint) bool { return t.Key == agentv1alpha1.VacatingTai
 // nodeOf returns the virtual node of a placement from the cache, nil if there is none.
 func (p *Peering) nodeOf(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*corev1.Node, error) {
 	node := &corev1.Node{}
-	found, err := object.Get(ctx, p.opts.Client, "", brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement), node)
+	found, err := object.Get(ctx, p.opts.Client, "", inst.PlacementName(), node)
 	if err != nil {
 		return nil, fmt.Errorf("virtual node of placement %q: %w", inst.Name, err)
 	}

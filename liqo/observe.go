@@ -13,6 +13,8 @@ import (
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 
+	"slices"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
@@ -55,20 +57,12 @@ func (p *Peering) findOthers(ctx context.Context, self client.Object, peer strin
 	if err := p.opts.Reader.List(ctx, &consumer, here, client.MatchingFields{"spec.targetClusterID": peer}); err != nil {
 		return o, err
 	}
-	for i := range consumer.Items {
-		if consumer.Items[i].UID != self.GetUID() {
-			o.consumer++
-		}
-	}
+	o.consumer = len(slices.DeleteFunc(consumer.Items, func(i agentv1alpha1.ReservationInstruction) bool { return i.UID == self.GetUID() }))
 	var provider agentv1alpha1.ProviderInstructionList
 	if err := p.opts.Reader.List(ctx, &provider, here, client.MatchingFields{"spec.requesterClusterID": peer}); err != nil {
 		return o, err
 	}
-	for i := range provider.Items {
-		if provider.Items[i].UID != self.GetUID() {
-			o.provider++
-		}
-	}
+	o.provider = len(slices.DeleteFunc(provider.Items, func(i agentv1alpha1.ProviderInstruction) bool { return i.UID == self.GetUID() }))
 	return o, nil
 }
 
@@ -126,10 +120,8 @@ func (p *Peering) viewHome(ctx context.Context, peer string, ns *corev1.Namespac
 			h.StrayMap = hasStray(items, peer)
 		}
 	}
-	var fc metav1.PartialObjectMetadata
-	fc.SetGroupVersionKind(liqov1beta1.GroupVersion.WithKind("ForeignCluster"))
 	var err error
-	h.ForeignCluster, err = object.Get(ctx, p.opts.Reader, "", peer, &fc)
+	h.ForeignCluster, err = object.Get(ctx, p.opts.Reader, "", peer, object.NewMetadata(liqov1beta1.GroupVersion.WithKind("ForeignCluster")))
 	return h, err
 }
 

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -18,10 +17,8 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/drain"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -29,26 +26,23 @@ import (
 // consumerScene is a ConsumerView, together with the objects and messages from which it was made.
 type consumerScene struct {
 	plan.ConsumerView
-	reader client.Reader
-	inst   *agentv1alpha1.ReservationInstruction
-	pair   handshake.Pair
-	// now is the time of the observation.
-	now time.Time
-	// all contains all ReservationInstructions of this cluster.
-	all []agentv1alpha1.ReservationInstruction
+	scene
+	inst *agentv1alpha1.ReservationInstruction
+	// all contains all ReservationInstructions of this cluster, and standing those for the provider
+	// that have not ended, oldest first.
+	all      []agentv1alpha1.ReservationInstruction
+	standing []*agentv1alpha1.ReservationInstruction
 
-	namespace *corev1.Namespace
-	key       *handshake.ClusterKey
-	identity  *authv1beta1.Identity
-	slice     *authv1beta1.ResourceSlice
-	node      *corev1.Node
+	key      *handshake.ClusterKey
+	identity *authv1beta1.Identity
+	slice    *authv1beta1.ResourceSlice
+	node     *corev1.Node
 	// renewal is the delay after which the identity's certificate must be checked again; 0 for never.
 	renewal     time.Duration
 	challenge   *handshake.Received
 	answer      answered
 	credentials *handshake.Credentials
 	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
-	network     *network.Scene
 	// server is the text that the action RecordServer writes into an annotation of the tenant namespace;
 	// "" if there is nothing to write.
 	server string
@@ -69,28 +63,34 @@ func (p consumerSide) observeConsumer(ctx context.Context, inst *agentv1alpha1.R
 }
 
 func (p consumerSide) viewConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
-	s := &consumerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
-	s.pair = handshake.Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}
+	s := &consumerScene{inst: inst, scene: scene{
+		reader: r, now: p.opts.Clock.Now(), pair: handshake.Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID},
+	}}
 	s.Provider, s.Release = inst.Spec.TargetClusterID, inst.Ended()
-	s.Name = brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
+	s.Name = inst.PlacementName()
 	var list agentv1alpha1.ReservationInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return nil, err
 	}
 	s.all = list.Items
+	s.standing = oldestFirst(s.all, func(i *agentv1alpha1.ReservationInstruction) bool {
+		return i.Spec.TargetClusterID == s.Provider && !i.Ended()
+	})
+	s.live = placementNames(s.standing)
 	var err error
 	if s.namespace, err = object.FindTenantNamespace(ctx, r, s.Provider); err != nil {
 		return nil, err
 	}
 	s.Namespace = object.ViewOfNamespace(s.namespace)
 	for _, observe := range []func(context.Context, *consumerScene) error{
-		p.observeSlice, p.observeDrain, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach, p.observeHealth, p.observeConsumerNetwork,
+		p.observeSlice, p.observeDrain, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach, p.observeHealth,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	s.Network, err = p.observeNetwork(ctx, &s.scene, s.Release)
+	return s, err
 }
 
 func (p consumerSide) observeSlice(ctx context.Context, s *consumerScene) error {
@@ -168,15 +168,9 @@ func (p consumerSide) observeIdentity(ctx context.Context, s *consumerScene) err
 		s.Identity = plan.IdentityView{ObjectView: object.ViewOf(&identity), Name: identity.Name, Ready: ref != nil && ref.Name != ""}
 		s.observeParting()
 	}
-	renew := renewMetadata()
+	renew := object.NewMetadata(authv1beta1.GroupVersion.WithKind("Renew"))
 	s.Identity.Renewing, err = object.Get(ctx, s.reader, s.namespace.Name, object.IdentityName(s.Provider), renew)
 	return err
-}
-
-func renewMetadata() *metav1.PartialObjectMetadata {
-	renew := &metav1.PartialObjectMetadata{}
-	renew.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("Renew"))
-	return renew
 }
 
 func (p consumerSide) observeConsumerHandshake(ctx context.Context, s *consumerScene) (err error) {
@@ -225,13 +219,6 @@ func (s *consumerScene) observeLifetime() {
 	if s.Identity.Due {
 		s.renewal = max(crt.NotAfter.Sub(s.now), 0)
 	}
-}
-
-// isLive reports whether name is a placement at the provider that has not ended.
-func (s *consumerScene) isLive(name string) bool {
-	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
-		return i.Spec.TargetClusterID == s.Provider && !i.Ended() && brokerv1alpha1.PlacementName(i.Spec.ReservationName, i.Spec.Placement) == name
-	})
 }
 
 // isCurrent reports whether credentials belong to the current handshake. isCurrent cannot tell if this cluster
@@ -309,33 +296,4 @@ func (p consumerSide) observeDrain(ctx context.Context, s *consumerScene) (err e
 
 func (s *consumerScene) drainTarget() drain.Target {
 	return drain.Target{Placement: s.Name, Instruction: s.inst, Node: s.node}
-}
-
-// anchorPlacement returns the placement that this cluster names in its messages to the provider: the
-// oldest placement at the provider that has not ended. All messages of the pair name the same placement,
-// so all its placements share one handshake.
-func (s *consumerScene) anchorPlacement() string {
-	oldest := s.inst
-	for i := range s.all {
-		inst := &s.all[i]
-		if inst.Spec.TargetClusterID != s.Provider || inst.Ended() {
-			continue
-		}
-		if inst.CreationTimestamp.Before(&oldest.CreationTimestamp) ||
-			inst.CreationTimestamp.Equal(&oldest.CreationTimestamp) && inst.Name < oldest.Name {
-			oldest = inst
-		}
-	}
-	return brokerv1alpha1.PlacementName(oldest.Spec.ReservationName, oldest.Spec.Placement)
-}
-
-func (p consumerSide) observeConsumerNetwork(ctx context.Context, s *consumerScene) (err error) {
-	if !p.network.IsOn() || s.Release || !s.Namespace.IsUsable() {
-		return nil
-	}
-	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchorPlacement(), s.isLive)
-	if err == nil {
-		s.Network = s.network.NetworkView
-	}
-	return err
 }

@@ -1,7 +1,6 @@
 package liqo
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -60,10 +58,8 @@ func (p consumerSide) observeOffloading(ctx context.Context, s *consumerScene) e
 func (p consumerSide) listClaims(ctx context.Context, s *consumerScene, v *plan.OffloadingView) (claims []plan.Claim, err error) {
 	const sameName = offloadingv1beta1.EnforceSameNameMappingStrategyType
 	mayHaveItsName := v.SameName || v.Exists && v.InForce.Names == sameName
-	for _, inst := range oldestFirst(s.all) {
-		if !slices.Contains(inst.Spec.Namespaces, v.Name) {
-			continue
-		}
+	named := oldestFirst(s.all, func(i *agentv1alpha1.ReservationInstruction) bool { return slices.Contains(i.Spec.Namespaces, v.Name) })
+	for _, inst := range named {
 		strategy := plan.WishOf(inst.Spec.Offloading).WithDefaults()
 		if strategy.Names == sameName && !mayHaveItsName {
 			continue
@@ -77,17 +73,6 @@ func (p consumerSide) listClaims(ctx context.Context, s *consumerScene, v *plan.
 		}
 	}
 	return claims, nil
-}
-
-func oldestFirst(all []agentv1alpha1.ReservationInstruction) []*agentv1alpha1.ReservationInstruction {
-	sorted := make([]*agentv1alpha1.ReservationInstruction, len(all))
-	for i := range all {
-		sorted[i] = &all[i]
-	}
-	slices.SortFunc(sorted, func(a, b *agentv1alpha1.ReservationInstruction) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	return sorted
 }
 
 // servedBy names the request or reservation behind an instruction, for messages.
@@ -112,7 +97,7 @@ func (s *consumerScene) holdsNode(ctx context.Context, inst *agentv1alpha1.Reser
 // isUndrained reports whether an ended placement still has a virtual node, or a slice or
 // VirtualNode from which Liqo may make one.
 func isUndrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
-	name := brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
+	name := inst.PlacementName()
 	if found, err := object.Get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
 		return found, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // isPromised reports whether the provider has promised a node for a pod: the pod is not larger than
@@ -30,17 +31,8 @@ func (p consumerSide) isPromised(ctx context.Context, inst *agentv1alpha1.Reserv
 	}
 	wants := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	return slices.ContainsFunc(request.Spec.PodShapes, func(shape brokerv1alpha1.PodShape) bool {
-		return isWithin(wants, corev1.ResourceList(shape.Resources))
+		return !quantity.Exceeds(wants, corev1.ResourceList(shape.Resources))
 	}), nil
-}
-
-func isWithin(wants, shape corev1.ResourceList) bool {
-	for name, amount := range wants {
-		if most := shape[name]; amount.Cmp(most) > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // isConstrained reports whether a pod has constraints, besides its size, that Liqo copies to the

@@ -3,7 +3,6 @@ package liqo
 import (
 	"context"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,9 +15,7 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -26,16 +23,11 @@ import (
 // providerScene is a ProviderView, together with the objects and messages from which it was made.
 type providerScene struct {
 	plan.ProviderView
-	reader client.Reader
-	inst   *agentv1alpha1.ProviderInstruction
-	pair   handshake.Pair
-	// now is the time of the observation.
-	now time.Time
-	all []agentv1alpha1.ProviderInstruction
+	scene
+	inst *agentv1alpha1.ProviderInstruction
 
-	namespace *corev1.Namespace
-	tenant    *authv1beta1.Tenant
-	replica   *authv1beta1.ResourceSlice
+	tenant  *authv1beta1.Tenant
+	replica *authv1beta1.ResourceSlice
 	// shadowPods are the ShadowPods of the placement. replicas are all objects that the consumer's
 	// Liqo replicated to this cluster.
 	shadowPods, replicas []metav1.PartialObjectMetadata
@@ -45,7 +37,6 @@ type providerScene struct {
 	challengeDigest string
 	request, reply  *handshake.Received
 	answer          *handshake.Answer
-	network         *network.Scene
 }
 
 // observeProvider returns what exists for a placement in this cluster. It reads through the cache. If
@@ -63,30 +54,35 @@ func (p providerSide) observeProvider(ctx context.Context, inst *agentv1alpha1.P
 }
 
 func (p providerSide) viewProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
-	s := &providerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
-	s.pair = handshake.Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}
+	s := &providerScene{inst: inst, scene: scene{
+		reader: r, now: p.opts.Clock.Now(), pair: handshake.Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID},
+	}}
 	s.Consumer, s.Release = inst.Spec.RequesterClusterID, inst.Ended()
 	s.Unpeer = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
-	s.Name = brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
+	s.Name = inst.PlacementName()
 	s.Reclaim = s.Release && isSpanOver(inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
 	var list agentv1alpha1.ProviderInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return nil, err
 	}
-	s.all = list.Items
+	// Placements that this cluster has not accepted do not count, except this one.
+	s.live = placementNames(oldestFirst(list.Items, func(i *agentv1alpha1.ProviderInstruction) bool {
+		return i.Spec.RequesterClusterID == s.Consumer && !i.Ended() && (i.Status.Enforced || i.UID == inst.UID)
+	}))
 	var err error
 	if s.namespace, err = object.FindTenantNamespace(ctx, r, s.Consumer); err != nil {
 		return nil, err
 	}
 	s.Namespace = object.ViewOfNamespace(s.namespace)
 	for _, observe := range []func(context.Context, *providerScene) error{
-		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse, p.observeQuota, p.observeProviderNetwork,
+		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse, p.observeQuota,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	s.Network, err = p.observeNetwork(ctx, &s.scene, s.Release || s.Unpeer)
+	return s, err
 }
 
 func (p providerSide) observeReplicas(ctx context.Context, s *providerScene) error {
@@ -188,10 +184,8 @@ func (s *providerScene) observeRequest() {
 }
 
 func (s *providerScene) observeAnswer() (err error) {
-	m := handshake.Message{
-		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchorPlacement(),
-		Epoch: handshake.EpochOf(string(s.namespace.UID), s.nonce), Step: handshake.StepChallenge,
-	}
+	m := s.newMessage(handshake.StepChallenge)
+	m.Epoch = handshake.EpochOf(string(s.namespace.UID), s.nonce)
 	s.challenge, s.challengeDigest, err = handshake.Encode(&m, handshake.Challenge{TenantNamespace: s.namespace.Name, Nonce: s.nonce})
 	if err != nil || s.reply == nil || s.reply.Epoch != m.Epoch || s.reply.PreviousDigest != s.challengeDigest {
 		return err
@@ -214,38 +208,6 @@ func (s *providerScene) observeAnswer() (err error) {
 		}
 	}
 	return nil
-}
-
-// isLive reports whether name is a placement of the consumer that has not ended.
-func (s *providerScene) isLive(name string) bool {
-	for i := range s.all {
-		if inst := &s.all[i]; s.isStanding(inst) && brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement) == name {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *providerScene) isStanding(inst *agentv1alpha1.ProviderInstruction) bool {
-	return inst.Spec.RequesterClusterID == s.Consumer && !inst.Ended() && (inst.Status.Enforced || inst.UID == s.inst.UID)
-}
-
-// anchorPlacement returns the placement that this cluster names in its messages to the consumer: the
-// oldest one that has not ended and that this cluster has accepted. As all messages name the same
-// placement, a new placement does not restart the handshake.
-func (s *providerScene) anchorPlacement() string {
-	oldest := s.inst
-	for i := range s.all {
-		inst := &s.all[i]
-		if !s.isStanding(inst) {
-			continue
-		}
-		if inst.CreationTimestamp.Before(&oldest.CreationTimestamp) ||
-			inst.CreationTimestamp.Equal(&oldest.CreationTimestamp) && inst.Name < oldest.Name {
-			oldest = inst
-		}
-	}
-	return brokerv1alpha1.PlacementName(oldest.Spec.ReservationName, oldest.Spec.Placement)
 }
 
 // observeUse counts the ShadowPods and pods of an ended placement, and checks whether Liqo still has a
@@ -352,16 +314,5 @@ func (p providerSide) observeUnpeering(ctx context.Context, s *providerScene) er
 	}
 	s.Replicated = len(s.replicas)
 	s.Home, err = p.viewHome(ctx, s.Consumer, s.namespace, o)
-	return err
-}
-
-func (p providerSide) observeProviderNetwork(ctx context.Context, s *providerScene) (err error) {
-	if !p.network.IsOn() || s.Release || s.Unpeer || !s.Namespace.IsUsable() {
-		return nil
-	}
-	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchorPlacement(), s.isLive)
-	if err == nil {
-		s.Network = s.network.NetworkView
-	}
 	return err
 }

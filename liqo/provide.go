@@ -164,7 +164,7 @@ func (p providerSide) sendCredentials(s *providerScene) error {
 	if params.AwsConfig != nil {
 		return fmt.Errorf("the Tenant of %q has an AWS identity, which is secret and not sent", s.Consumer)
 	}
-	m := handshake.Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchorPlacement(), Step: handshake.StepCredentials}
+	m := s.newMessage(handshake.StepCredentials)
 	m.Epoch = "recovered"
 	if s.Handshake.Answered {
 		m.Epoch, m.PreviousDigest = s.reply.Epoch, s.reply.Digest

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -64,13 +63,10 @@ func (p *Peering) checkEndpoint(ctx context.Context, provider, endpoint string) 
 // advertises none. It takes the address from the newest instruction for the provider that has not
 // ended or, if all have ended, from the present one.
 func (s *consumerScene) advertisedEndpoint() string {
-	standing := slices.DeleteFunc(oldestFirst(s.all), func(i *agentv1alpha1.ReservationInstruction) bool {
-		return i.Spec.TargetClusterID != s.Provider || i.Ended()
-	})
-	if len(standing) == 0 {
+	if len(s.standing) == 0 {
 		return s.inst.Spec.TargetClusterEndpoint
 	}
-	return standing[len(standing)-1].Spec.TargetClusterEndpoint
+	return s.standing[len(s.standing)-1].Spec.TargetClusterEndpoint
 }
 
 // observeServer compares the API server that the provider advertises with the address recorded in

@@ -157,3 +157,14 @@ func baseUnits(name corev1.ResourceName, q resource.Quantity) (int64, error) {
 	}
 	return v, nil
 }
+
+// Exceeds reports whether any amount in a list is larger than in the other one, where missing amounts
+// are 0.
+func Exceeds(list, other corev1.ResourceList) bool {
+	for name, amount := range list {
+		if most := other[name]; amount.Cmp(most) > 0 {
+			return true
+		}
+	}
+	return false
+}

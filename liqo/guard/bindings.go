@@ -19,7 +19,6 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
@@ -115,7 +114,7 @@ func Subjects(instructions []agentv1alpha1.ProviderInstruction) map[string][]rba
 			continue
 		}
 		consumer := inst.Spec.RequesterClusterID
-		user := identityOf(brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement), consumer)
+		user := identityOf(inst.PlacementName(), consumer)
 		out[consumer] = append(out[consumer], rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
 	}
 	for _, subjects := range out {

@@ -18,7 +18,6 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
@@ -58,7 +57,7 @@ func identityOf(slice, consumer string) string {
 
 // rightOf returns the annotation that holds the right of a placement.
 func rightOf(inst *agentv1alpha1.ProviderInstruction) string {
-	return inst.Spec.RequesterClusterID + rightsDomain + brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
+	return inst.Spec.RequesterClusterID + rightsDomain + inst.PlacementName()
 }
 
 // hasRight reports whether a placement can have a right. The name of a requester that is not a

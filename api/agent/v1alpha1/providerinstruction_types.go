@@ -291,6 +291,11 @@ func (p *ProviderInstruction) AwaitsNewNodes() bool { return len(p.Status.NewNod
 // granted.
 func (p *ProviderInstruction) Ended() bool { return p.Spec.Release || p.DeletionTimestamp != nil }
 
+// PlacementName returns the name of the placement, which is also that of its slice and virtual node.
+func (p *ProviderInstruction) PlacementName() string {
+	return brokerv1alpha1.PlacementName(p.Spec.ReservationName, p.Spec.Placement)
+}
+
 // IsDecided reports whether this cluster has accepted or refused the placement.
 func (p *ProviderInstruction) IsDecided() bool {
 	c := meta.FindStatusCondition(p.Status.Conditions, ConditionAcknowledged)

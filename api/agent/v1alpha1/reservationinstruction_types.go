@@ -308,6 +308,11 @@ type ReservationInstruction struct {
 // the placement.
 func (r *ReservationInstruction) Ended() bool { return r.Spec.Release || r.DeletionTimestamp != nil }
 
+// PlacementName returns the name of the placement, which is also that of its slice and virtual node.
+func (r *ReservationInstruction) PlacementName() string {
+	return brokerv1alpha1.PlacementName(r.Spec.ReservationName, r.Spec.Placement)
+}
+
 // ReservationInstructionList is a list of ReservationInstructions.
 //
 // +kubebuilder:object:root=true

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
@@ -27,7 +27,7 @@ func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.Provi
 		return nil
 	}
 	decision := admission.Decision{Admitted: true}
-	if growsBeyond(inst.Kept(), inst.Spec.Resources) {
+	if quantity.Exceeds(inst.Spec.Resources, inst.Kept()) {
 		var err error
 		if decision, err = r.opts.Admit(ctx, inst); err != nil {
 			return err
@@ -51,15 +51,6 @@ func awaitsDecision(inst *agentv1alpha1.ProviderInstruction) bool {
 	return !equality.Semantic.DeepEqual(inst.Kept(), inst.Spec.Resources)
 }
 
-func growsBeyond(kept, wanted corev1.ResourceList) bool {
-	for name, amount := range wanted {
-		if had := kept[name]; amount.Cmp(had) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // recordChange writes this cluster's decision about a change into the status. From then on, Kept
 // returns the amounts that result from the decision, and all grants and totals use Kept.
 func recordChange(inst *agentv1alpha1.ProviderInstruction, a admission.Decision, now time.Time) {
@@ -79,7 +70,7 @@ func recordChange(inst *agentv1alpha1.ProviderInstruction, a admission.Decision,
 // running pods may exceed the new one. If an earlier reduction is still recorded, the record keeps
 // the larger amounts of both. The enforcement controller removes the record once the pods fit.
 func noteReduction(inst *agentv1alpha1.ProviderInstruction, now time.Time) {
-	if !growsBeyond(inst.Spec.Resources, inst.Kept()) {
+	if !quantity.Exceeds(inst.Kept(), inst.Spec.Resources) {
 		return
 	}
 	before := inst.Kept().DeepCopy()

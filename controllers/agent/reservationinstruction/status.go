@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -76,7 +75,7 @@ func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.Consu
 	status.Message = message.Clip(ready.Message, message.MaxStatus)
 	if state.NodeReady.True {
 		status.Delivered = true
-		status.NodeName = brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
+		status.NodeName = inst.PlacementName()
 	}
 }
 
