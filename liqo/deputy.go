@@ -132,7 +132,6 @@ func (p *Peering) appointDeputy(provider string) (*deputy, error) {
 	return d, nil
 }
 
-// deputyOf returns the deputy of a provider, nil if there is none.
 func (p *Peering) deputyOf(provider string) *deputy {
 	p.mu.Lock()
 	defer p.mu.Unlock()

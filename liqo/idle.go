@@ -60,7 +60,6 @@ func (p *Peering) ReopenNode(ctx context.Context, inst *agentv1alpha1.Reservatio
 
 func isVacating(t corev1.Taint) bool { return t.Key == agentv1alpha1.VacatingTaint }
 
-// nodeOf returns the virtual node of a placement from the cache, nil if there is none.
 func (p *Peering) nodeOf(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	found, err := object.Get(ctx, p.opts.Client, "", inst.PlacementName(), node)

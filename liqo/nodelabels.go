@@ -40,7 +40,6 @@ func agentLabels(inst *agentv1alpha1.ReservationInstruction) map[string]string {
 	return labels
 }
 
-// labelsOfAgent returns those labels of a node that agentLabels could have set.
 func labelsOfAgent(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {
@@ -56,7 +55,6 @@ func labelsOfAgent(labels map[string]string) map[string]string {
 	return out
 }
 
-// isOpened reports whether a node has what openNode sets.
 func isOpened(node *corev1.Node, inst *agentv1alpha1.ReservationInstruction) bool {
 	return node.Annotations[keepAnnotation] == "true" && maps.Equal(labelsOfAgent(node.Labels), agentLabels(inst))
 }

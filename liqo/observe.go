@@ -125,7 +125,6 @@ func (p *Peering) viewHome(ctx context.Context, peer string, ns *corev1.Namespac
 	return h, err
 }
 
-// isRoot reports whether an object has no owner and is not being deleted.
 func isRoot(obj *metav1.PartialObjectMetadata) bool {
 	return obj.DeletionTimestamp == nil && len(obj.OwnerReferences) == 0
 }

@@ -285,7 +285,6 @@ func (p consumerSide) observeDeparture(ctx context.Context, s *consumerScene) er
 	return err
 }
 
-// observeDrain reads the pods on the virtual node of an ended placement while the slice exists.
 func (p consumerSide) observeDrain(ctx context.Context, s *consumerScene) (err error) {
 	if !s.Release || !s.Slice.IsUsable() || !s.Slice.Ours || !s.Node.Exists {
 		return nil

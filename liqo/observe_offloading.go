@@ -75,7 +75,6 @@ func (p consumerSide) listClaims(ctx context.Context, s *consumerScene, v *plan.
 	return claims, nil
 }
 
-// servedBy names the request or reservation behind an instruction, for messages.
 func servedBy(inst *agentv1alpha1.ReservationInstruction) string {
 	if ref := inst.Spec.RequestRef; ref != nil {
 		return `request "` + ref.Namespace + "/" + ref.Name + `"`

@@ -210,8 +210,6 @@ func (s *providerScene) observeAnswer() (err error) {
 	return nil
 }
 
-// observeUse counts the ShadowPods and pods of an ended placement, and checks whether Liqo still has a
-// Quota for it.
 func (p providerSide) observeUse(ctx context.Context, s *providerScene) error {
 	if !s.Release && !s.Unpeer {
 		return nil

@@ -76,8 +76,6 @@ func (p consumerSide) reflectionsOf(ctx context.Context, namespace string, s *co
 	return newest
 }
 
-// serviceOf returns a reference to the Service of an EndpointSlice. It has the Service's UID if the
-// EndpointSlice names its owner: without it, kubectl describe does not show an event.
 func serviceOf(endpoints metav1.Object, name string) *corev1.ObjectReference {
 	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: endpoints.GetNamespace(), Name: name}
 	if owner := metav1.GetControllerOfNoCopy(endpoints); owner != nil && owner.Kind == ref.Kind {

@@ -29,7 +29,6 @@ type serverVerdict struct {
 	until    time.Time
 }
 
-// checkProxy returns an error for a proxy that is not in Options.Proxies.
 func (p *Peering) checkProxy(proxy *string) error {
 	if proxy == nil || *proxy == "" || slices.Contains(p.opts.Proxies, *proxy) {
 		return nil

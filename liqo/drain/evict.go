@@ -260,7 +260,6 @@ func isRefusal(err error) bool {
 	return true
 }
 
-// refusalOf returns the reason for which the API server refused to evict or delete a pod.
 func refusalOf(err error) string {
 	if no, answered := errors.AsType[*apierrors.StatusError](err); answered {
 		return cmp.Or(budgetOf(no), err.Error())
@@ -268,8 +267,6 @@ func refusalOf(err error) string {
 	return err.Error()
 }
 
-// budgetOf returns the API server's message about the disruption budget that protects a pod, "" if
-// no budget is the reason.
 func budgetOf(no *apierrors.StatusError) string {
 	if no.ErrStatus.Details == nil {
 		return ""

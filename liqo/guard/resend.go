@@ -103,7 +103,6 @@ func (g *Guard) noteIncomplete(key types.NamespacedName, incomplete bool, now ti
 	return max(0, r.due.Sub(now))
 }
 
-// postponeResend doubles the pause of a slice that was just sent again, and returns the pause.
 func (g *Guard) postponeResend(key types.NamespacedName, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

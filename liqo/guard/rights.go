@@ -55,7 +55,6 @@ func identityOf(slice, consumer string) string {
 	})
 }
 
-// rightOf returns the annotation that holds the right of a placement.
 func rightOf(inst *agentv1alpha1.ProviderInstruction) string {
 	return inst.Spec.RequesterClusterID + rightsDomain + inst.PlacementName()
 }

@@ -56,7 +56,10 @@ func (g *Guard) CheckSliceSigning(ctx context.Context, consumer string, slice *a
 	if _, err := g.checkTenant(ctx, consumer, slice.Spec.CSR); err != nil {
 		return err
 	}
-	return g.checkReserved(ctx, consumer, slice.Name)
+	// An open decision is not awaited: an update that fails meanwhile is lost, because Liqo's replicator
+	// does not repeat it.
+	_, err := g.findPlacement(ctx, consumer, slice.Name)
+	return err
 }
 
 // CheckSigning checks a certificate request that Liqo makes for another cluster. The request must
@@ -82,7 +85,9 @@ func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 	}
 	if want.Organisation != object.ControlPlaneGroup {
 		consumer = want.Organisation
-		if slice = sliceOf(want.CommonName, consumer); slice == "" {
+		// Liqo forms the name of a slice's user from the names of the slice and of the consumer.
+		var ofConsumer bool
+		if slice, ofConsumer = strings.CutSuffix(want.CommonName, identityOf("", consumer)); !ofConsumer || slice == "" {
 			return refuseSigning("certificate request for another cluster: user %q is not a slice of cluster %q", want.CommonName, consumer)
 		}
 	}
@@ -91,17 +96,6 @@ func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 		return err
 	}
 	return g.checkAccepted(ctx, consumer, slice)
-}
-
-// sliceOf returns the name of the consumer's slice from which Liqo formed the user name; "" if the
-// user name is not that of a slice of this consumer.
-func sliceOf(user, consumer string) string {
-	suffix := identityOf("", consumer)
-	name, ok := strings.CutSuffix(user, suffix)
-	if !ok {
-		return ""
-	}
-	return name
 }
 
 // checkTenant returns an error for a certificate request of a consumer that has no Tenant here, or
@@ -154,14 +148,6 @@ func isByKeyOf(tenant *authv1beta1.Tenant, csr []byte) bool {
 	}
 	_, der, err := authentication.ParseTenantPublicKey(tenant.Spec.PublicKey)
 	return err == nil && bytes.Equal(request.RawSubjectPublicKeyInfo, der)
-}
-
-// checkReserved returns an error unless a placement exists for the consumer's slice that has
-// neither ended nor been refused. It does not wait for a decision that is still open: an update
-// that fails during the wait is lost, because Liqo's replicator does not repeat it.
-func (g *Guard) checkReserved(ctx context.Context, consumer, slice string) error {
-	_, err := g.findPlacement(ctx, consumer, slice)
-	return err
 }
 
 // checkAccepted returns an error unless this cluster has accepted the placement of the consumer's

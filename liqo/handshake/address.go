@@ -77,7 +77,6 @@ func checkCertificates(bundle []byte) error {
 	return nil
 }
 
-// checkNamespace returns an error if the name of a tenant namespace is invalid.
 func checkNamespace(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return fmt.Errorf("tenant namespace %.100q is not a namespace name", name)

@@ -49,7 +49,6 @@ type Pair struct {
 	Consumer, Provider string
 }
 
-// senderOf returns the cluster that sends a step.
 func (p Pair) senderOf(s Step) string {
 	if s == StepAnswer || s == StepRequest || s == StepConsumerNetwork {
 		return p.Consumer

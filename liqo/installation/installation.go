@@ -127,7 +127,6 @@ func (i *Installation) readDeployments(manager, webhook *appsv1.Deployment) {
 	i.Quota, i.Networking = isFlagTrue(webhook, quotaFlag), isFlagTrue(manager, networkingFlag)
 }
 
-// isFlagTrue reports whether a Deployment sets a boolean flag to true.
 func isFlagTrue(d *appsv1.Deployment, flag string) bool {
 	value, given := flagValue(d, flag)
 	on, err := strconv.ParseBool(value)

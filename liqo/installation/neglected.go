@@ -73,7 +73,6 @@ func findNeglected(ctx context.Context, reader client.Reader, now time.Time) (*N
 	return oldest, nil
 }
 
-// hasCertificate reports whether Liqo has signed the certificate of a tenant, or need not.
 func hasCertificate(t *authv1beta1.Tenant) bool {
 	return t.Status.AuthParams != nil || len(t.Spec.CSR) == 0 || t.Spec.TenantCondition == authv1beta1.TenantConditionDrained
 }

@@ -49,7 +49,6 @@ type Scene struct {
 	publicKey     *networkingv1beta1.PublicKey
 }
 
-// ownGateway returns this cluster's gateway server or gateway client, nil if there is neither.
 func (s *Scene) ownGateway() client.Object {
 	switch {
 	case s.server != nil:
@@ -60,7 +59,6 @@ func (s *Scene) ownGateway() client.Object {
 	return nil
 }
 
-// ownStep returns the step of the messages in which this cluster describes its network.
 func (s *Scene) ownStep() handshake.Step {
 	if s.Provides {
 		return handshake.StepProviderNetwork

@@ -341,8 +341,6 @@ func (v *ConsumerView) IsDrained() bool {
 	return !v.Slice.Exists && !v.VirtualNode.Exists && !v.Node.Exists
 }
 
-// planUnpeer returns the next actions that remove the peering after the last placement at the
-// provider has ended.
 func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone%s", v.Provider, v.unreachableNote())
 	s.Leaving = s.Peered.Message

@@ -127,7 +127,6 @@ func (v *NetworkView) messageVerb() Verb {
 	return StopNetwork
 }
 
-// usesForeignGateway reports whether the connection uses a gateway that the agent did not make.
 func (v *NetworkView) usesForeignGateway() bool {
 	return v.Server.Exists && !v.Server.Ours || v.Client.Exists && !v.Client.Ours
 }

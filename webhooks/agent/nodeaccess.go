@@ -52,7 +52,6 @@ func (b *boundPods) Handle(ctx context.Context, req admission.Request) admission
 	return admission.Allowed("")
 }
 
-// nodeOf returns the name of the node in a new Pod or Binding, "" if it names none.
 func nodeOf(req *admission.Request) (string, error) {
 	if req.SubResource == "binding" || req.Resource.Resource == "bindings" {
 		binding := &corev1.Binding{}
@@ -168,7 +167,6 @@ func (c *compliance) pinnedElsewhere(ctx context.Context, pod *corev1.Pod, names
 	return fmt.Sprintf("spec.nodeSelector: reservation %q is not for pods of namespace %q: make a ResourceRequest there", reservation, namespace)
 }
 
-// isOpened reports whether the agent has labelled a node with the namespaces that may use it.
 func isOpened(node *corev1.Node) bool {
 	for label := range node.Labels {
 		if label == agentv1alpha1.SharedLabel || strings.HasPrefix(label, agentv1alpha1.NamespaceLabelPrefix) {

@@ -138,11 +138,11 @@ func (a *agent) addIdentity(*rest.Config) error {
 }
 
 // certificateCondition returns the condition CertificateValid for the Advertisement.
-func (a *agent) certificateCondition() metav1.Condition {
+func (a *agent) certificateCondition(context.Context) *metav1.Condition {
 	credentials, invalid := a.files.Current()
 	trouble := a.files.Problem()
 	if a.keeper != nil {
 		trouble = a.keeper.Trouble()
 	}
-	return identity.Condition(credentials, invalid, trouble, time.Now())
+	return new(identity.Condition(credentials, invalid, trouble, time.Now()))
 }

@@ -161,7 +161,7 @@ func TestMissingWebhookIsReportedOnce(t *testing.T) {
 	if c := b.condition(agentv1alpha1.ConditionGuarded); c.Reason != agentv1alpha1.ReasonWebhookDisabled {
 		t.Errorf("condition %+v", c)
 	}
-	b.options.Guarded = nil
+	b.options.Guarded = func(context.Context) *metav1.Condition { return nil }
 	b.after(DefaultInterval)
 	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionGuarded); c != nil {
 		t.Errorf("condition %+v of a cluster that does not peer", c)

@@ -34,7 +34,6 @@ func (o *offer) missingAmounts() quantity.Amounts {
 	return out
 }
 
-// coveredCondition derives the condition ReservationsCovered from the missing amounts.
 func coveredCondition(missing quantity.Amounts) metav1.Condition {
 	c := metav1.Condition{
 		Type: agentv1alpha1.ConditionReservationsCovered, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonCovered,
@@ -53,12 +52,9 @@ func coveredCondition(missing quantity.Amounts) metav1.Condition {
 	return c
 }
 
-// newMissingGauge creates the metric of the amounts that missingAmounts returns.
-func newMissingGauge() *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "agent_reserved_capacity_missing",
-		Help: "Reserved capacity that its reservations could not use now, in cores, bytes or units.",
-	}, []string{"resource"})
+// newGauge creates a metric of amounts.
+func newGauge(o prometheus.GaugeOpts) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(o, []string{"resource"})
 }
 
 // setMetric sets a metric to the given amounts. It sets the cluster's other resources to 0.

@@ -35,7 +35,6 @@ func isUnsteady(c metav1.Condition) bool {
 	return c.Status != metav1.ConditionTrue
 }
 
-// recordTransition records an event that a condition has changed.
 func (r *Reconciler) recordTransition(adv *agentv1alpha1.Advertisement, c metav1.Condition) {
 	kind := corev1.EventTypeNormal
 	switch c.Reason {

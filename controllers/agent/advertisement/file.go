@@ -74,7 +74,6 @@ func (s *FileSettings) Conditions() []metav1.Condition {
 	return out
 }
 
-// inForce returns the condition Configured: whether the current content of the file is in force.
 func (s *FileSettings) inForce() metav1.Condition {
 	if err := s.File.Problem(); err != nil {
 		return metav1.Condition{

@@ -24,7 +24,6 @@ func WhyUnready(adv *agentv1alpha1.Advertisement, liqo *metav1.Condition, now ti
 	return installation.WhyUnready(liqo)
 }
 
-// leavingUntil returns the time in LeavingUntilAnnotation; zero if there is no valid one.
 func leavingUntil(adv *agentv1alpha1.Advertisement) time.Time {
 	until, err := time.Parse(time.RFC3339, adv.Annotations[agentv1alpha1.LeavingUntilAnnotation])
 	if err != nil {

@@ -113,7 +113,6 @@ func newOffer(id identity, rules *offering.Rules, cost *brokerv1alpha1.Cost, s *
 	}
 }
 
-// advertisementSpec returns the offer as the spec of an Advertisement object.
 func (o *offer) advertisementSpec() agentv1alpha1.AdvertisementSpec {
 	spec := agentv1alpha1.AdvertisementSpec{
 		ClusterID:   o.ClusterID,
@@ -204,7 +203,6 @@ func (u usage) equal(v usage) bool {
 		u.amounts.Equal(v.amounts) && u.used.Equal(v.used) && equality.Semantic.DeepEqual(u.recalled, v.recalled)
 }
 
-// hasMoved reports whether any amount of a resource changed by more than 1/materialShare of whole.
 func hasMoved(from, to, whole quantity.Amounts) bool {
 	for name, delta := range to.Sub(from) {
 		if delta != 0 && max(delta, -delta) > whole[name]/materialShare {

@@ -16,21 +16,3 @@ type Peers interface {
 }
 
 var _ Peers = (*reach.Scout)(nil)
-
-// pendingLinks returns the probe results that the broker has not received yet.
-func (r *Reconciler) pendingLinks() []v1.Link {
-	if r.options.Peers == nil {
-		return nil
-	}
-	return r.options.Peers.Found()
-}
-
-// scheduleProbes schedules probes of the peers that the receipt names, and drops the results that
-// the broker received with the advertisement (told).
-func (r *Reconciler) scheduleProbes(told []v1.Link, receipt *v1.AdvertisementReceipt) {
-	if r.options.Peers == nil {
-		return
-	}
-	r.options.Peers.Told(told)
-	r.options.Peers.Ask(receipt.Peers)
-}

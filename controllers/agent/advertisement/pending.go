@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -67,12 +66,4 @@ func (o *offer) demandMoved(before *offer, due bool) bool {
 		whole = whole.Max(before.allocatable)
 	}
 	return hasMoved(before.pending, o.pending, whole)
-}
-
-// newPendingGauge creates the metric of what unschedulable pods request.
-func newPendingGauge() *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "agent_pending_requests",
-		Help: "Requests of this cluster's own pods that the scheduler finds no node for, in cores, bytes or units.",
-	}, []string{"resource"})
 }

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"cmp"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
@@ -65,27 +67,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	missing := now.missingAmounts()
 	now.setMetric(r.missing, missing)
 	now.setMetric(r.pending, now.pending)
-	conditions := []metav1.Condition{r.publishOffer(ctx, now), coveredCondition(missing)}
-	if c := leavingCondition(now, conditions[0]); c != nil {
-		conditions = append(conditions, *c)
-	}
-	if r.options.Settings != nil {
-		conditions = append(conditions, r.options.Settings.Conditions()...)
-	}
-	if r.complete != nil {
-		conditions = append(conditions, *r.complete)
-	}
-	if c := r.compatibleCondition(ctx); c != nil {
-		conditions = append(conditions, *c)
-	}
-	if r.options.Certificate != nil {
-		conditions = append(conditions, r.options.Certificate())
-	}
-	if r.options.Guarded != nil {
-		conditions = append(conditions, *r.options.Guarded(ctx))
-	}
-	if liqo != nil {
-		conditions = append(conditions, *liqo)
+	ready := r.publishOffer(ctx, now)
+	conditions := append([]metav1.Condition{ready, coveredCondition(missing)}, r.options.Settings.Conditions()...)
+	for _, c := range []*metav1.Condition{
+		leavingCondition(now, ready), r.complete, r.compatibleCondition(ctx), r.options.Certificate(ctx), r.options.Guarded(ctx), liqo,
+	} {
+		if c != nil {
+			conditions = append(conditions, *c)
+		}
 	}
 	if err := r.writeConditions(ctx, adv, conditions); err != nil {
 		return conflictLater(err)
@@ -109,10 +98,7 @@ func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (
 	if err != nil {
 		return nil, nil, err
 	}
-	var offered Offered
-	if r.options.Settings != nil {
-		offered = r.options.Settings.Offered()
-	}
+	offered := r.options.Settings.Offered()
 	id := identity{
 		ClusterID: r.options.ClusterID, ClusterName: r.options.ClusterName,
 		EndpointURL: r.options.EndpointURL, Topology: offered.Topology,
@@ -125,17 +111,12 @@ func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (
 	if id.Claims == nil {
 		id.Claims = maps.Clone(adv.Spec.Claims)
 	}
-	cost := offered.Cost
-	if cost == nil {
-		cost = adv.Spec.Cost
-	}
+	cost := cmp.Or(offered.Cost, adv.Spec.Cost)
 	snapshot := r.accounts.Snapshot()
 	now := newOffer(id, &offered.Rules, cost.DeepCopy(), &snapshot, holds)
 	return adv, &now, nil
 }
 
-// listHolds lists the reserved capacity of all placements whose ProviderInstruction has
-// status.enforced or awaits new nodes.
 func (r *Reconciler) listHolds(ctx context.Context) ([]hold, error) {
 	var list agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
@@ -193,7 +174,6 @@ func (r *Reconciler) untilDue() time.Duration {
 	return max(r.due.Sub(r.options.Clock.Now()), time.Millisecond)
 }
 
-// publishOffer sends the offer to the broker and returns the condition Ready.
 func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condition {
 	spec := now.advertisementSpec()
 	spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
@@ -202,7 +182,9 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	msg.Pending = now.wirePending(r.options.Clock.Now())
 	r.bound.shortenMessage(msg, now.exceedsHold(), r.options.Clock.Now())
 	r.urgent.Store(false)
-	msg.Links = r.pendingLinks()
+	if r.options.Peers != nil {
+		msg.Links = r.options.Peers.Found()
+	}
 	msg.Vacant = r.listVacancies(ctx)
 
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
@@ -221,7 +203,10 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	if r.options.NoteJournal != nil {
 		r.options.NoteJournal(receipt.Anchor.Journal)
 	}
-	r.scheduleProbes(msg.Links, receipt)
+	if r.options.Peers != nil {
+		r.options.Peers.Told(msg.Links)
+		r.options.Peers.Ask(receipt.Peers)
+	}
 	r.vacancies.wanted = receipt.ReportVacant
 	r.due = r.options.Clock.Now().Add(r.jitter(r.nextInterval(receipt)))
 	return metav1.Condition{
@@ -248,14 +233,10 @@ func pauseAfter(err error, failures int, interval time.Duration) time.Duration {
 	if isUnreached(err) || isOvertaken(err) {
 		wait = min(interval, firstRetry<<min(failures-1, 16))
 	}
-	return max(wait, retryAfter(err))
-}
-
-func retryAfter(err error) time.Duration {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return f.RetryAfter
+		wait = max(wait, f.RetryAfter)
 	}
-	return 0
+	return wait
 }
 
 func refusalCondition(err error) metav1.Condition {

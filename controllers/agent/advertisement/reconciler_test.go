@@ -125,7 +125,7 @@ func TestCertificateConditionIsShownBesideOthers(t *testing.T) {
 		Type: agentv1alpha1.ConditionCertificateValid, Status: metav1.ConditionTrue,
 		Reason: agentv1alpha1.ReasonCertificateValid, Message: "valid until noon",
 	}
-	b.options.Certificate = func() metav1.Condition { return shown }
+	b.options.Certificate = func(context.Context) *metav1.Condition { return &shown }
 	want := func(event string, writes, events int) {
 		t.Helper()
 		b.expect(len(b.broker.Advertised()), writes, events)

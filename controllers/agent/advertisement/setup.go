@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"cmp"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -99,8 +101,8 @@ type Options struct {
 	// EndpointURL is the https address at which consumers reach this cluster's API server;
 	// empty if there is none.
 	EndpointURL string
-	// Settings provides the operator's settings, which may change at any time. If it is nil, all
-	// free capacity is lent, and cost, labels and claims are taken from the Advertisement object.
+	// Settings provides the operator's settings, which may change at any time. By default, all free
+	// capacity is lent, and cost, labels and claims are taken from the Advertisement object.
 	Settings Settings
 	// Name and Namespace of the Advertisement; if empty, DefaultName and DefaultNamespace.
 	Name, Namespace string
@@ -112,14 +114,11 @@ type Options struct {
 	Interval time.Duration
 	// Peers probes the clusters that the broker asks about; nil disables probes.
 	Peers Peers
-	// Certificate returns the condition of the agent's certificate; nil if it is not reported.
-	Certificate func() metav1.Condition
-	// Guarded returns the condition Guarded of the Advertisement: whether admission policies limit
-	// peers to their reservations. It is nil if this cluster does not peer.
-	Guarded func(context.Context) *metav1.Condition
-	// Liqo returns the condition LiqoReady of this cluster or, if the agent runs with
-	// --peering-mode=none, the condition PeeringSkipped.
-	Liqo func(context.Context) *metav1.Condition
+	// Certificate returns the condition of the agent's certificate. Guarded returns the condition
+	// Guarded: whether admission policies limit peers to their reservations. Liqo returns the
+	// condition LiqoReady or, if the agent runs with --peering-mode=none, PeeringSkipped. All may be
+	// nil or return nil.
+	Certificate, Guarded, Liqo func(context.Context) *metav1.Condition
 	// NoteJournal is called with the ID of the broker's journal whenever the broker has accepted an
 	// advertisement; nil if nobody needs it.
 	NoteJournal func(id string)
@@ -128,25 +127,21 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	o.Name = orDefault(o.Name, DefaultName)
-	o.Namespace = orDefault(o.Namespace, DefaultNamespace)
-	o.InstructionNamespace = orDefault(o.InstructionNamespace, DefaultNamespace)
-	o.ClusterName = orDefault(o.ClusterName, o.ClusterID)
-	o.Interval = orDefault(o.Interval, DefaultInterval)
-	if o.Liqo == nil {
-		o.Liqo = func(context.Context) *metav1.Condition { return nil }
+	o.Name, o.Namespace = cmp.Or(o.Name, DefaultName), cmp.Or(o.Namespace, DefaultNamespace)
+	o.InstructionNamespace = cmp.Or(o.InstructionNamespace, DefaultNamespace)
+	o.ClusterName = cmp.Or(o.ClusterName, o.ClusterID)
+	o.Interval = cmp.Or(o.Interval, DefaultInterval)
+	if o.Settings == nil {
+		o.Settings = &FileSettings{}
+	}
+	for _, condition := range []*func(context.Context) *metav1.Condition{&o.Certificate, &o.Guarded, &o.Liqo} {
+		if *condition == nil {
+			*condition = func(context.Context) *metav1.Condition { return nil }
+		}
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // Reconciler publishes this cluster's offer. Its fields need no lock: only Reconcile uses them,
@@ -202,7 +197,12 @@ func New(c client.Client, publisher Publisher, accounts Accounts, recorder event
 	return &Reconciler{
 		client: c, publisher: publisher, accounts: accounts, recorder: recorder, options: options,
 		jitter:  func(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 0.2) },
-		missing: newMissingGauge(), pending: newPendingGauge(),
+		missing: newGauge(prometheus.GaugeOpts{
+			Name: "agent_reserved_capacity_missing", Help: "Reserved capacity that its reservations could not use now, in cores, bytes or units.",
+		}),
+		pending: newGauge(prometheus.GaugeOpts{
+			Name: "agent_pending_requests", Help: "Requests of this cluster's own pods that the scheduler finds no node for, in cores, bytes or units.",
+		}),
 	}
 }
 
@@ -236,12 +236,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // followAccounts enqueues the Advertisement whenever a total, the reachability of a peer or a
 // setting changes. After a change of a total, it ignores further ones for minGap.
 func (r *Reconciler) followAccounts(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	var news, settings <-chan struct{} // nil never receives
+	var news <-chan struct{} // nil never receives
 	if r.options.Peers != nil {
 		news = r.options.Peers.News()
-	}
-	if r.options.Settings != nil {
-		settings = r.options.Settings.Changed()
 	}
 	go func() {
 		changes, rested := r.accounts.Changed(), (<-chan time.Time)(nil)
@@ -256,7 +253,7 @@ func (r *Reconciler) followAccounts(ctx context.Context, queue workqueue.TypedRa
 				changes, rested = nil, time.After(minGap)
 			case <-news:
 				r.urgent.Store(true)
-			case <-settings:
+			case <-r.options.Settings.Changed():
 				r.urgent.Store(true)
 			}
 			queue.Add(r.ownRequest())

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"k8s.io/utils/ptr"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/owned"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
@@ -53,7 +55,6 @@ type request struct {
 	nodes []corev1.Node
 }
 
-// observePolicy reads everything that a plan for the policy depends on.
 func (r *Reconciler) observePolicy(ctx context.Context, policy *agentv1alpha1.BurstPolicy) (*scene, error) {
 	s := &scene{policy: policy, now: r.options.Clock.Now(), taken: map[string]bool{}}
 	limit, err := readLimit(policy)
@@ -62,7 +63,8 @@ func (r *Reconciler) observePolicy(ctx context.Context, policy *agentv1alpha1.Bu
 	}
 	s.rules = burst.Rules{
 		Policy: policy.Name, Limit: limit,
-		After: durationOr(policy.Spec.After, defaultAfter), IdleAfter: durationOr(policy.Spec.IdleAfter, defaultIdleAfter),
+		After:     ptr.Deref(policy.Spec.After, metav1.Duration{Duration: defaultAfter}).Duration,
+		IdleAfter: ptr.Deref(policy.Spec.IdleAfter, metav1.Duration{Duration: defaultIdleAfter}).Duration,
 	}
 	if last := policy.Status.LastChange; last != nil {
 		s.rules.Last, s.rules.LastAt = burst.Change{Action: last.Action, Request: last.Request, Pods: int64(last.Pods)}, last.At.Time
@@ -103,13 +105,6 @@ func readLimit(policy *agentv1alpha1.BurstPolicy) (quantity.Amounts, error) {
 		return nil, &invalidSpec{fmt.Errorf("spec.limit: %w", err)}
 	}
 	return limit, nil
-}
-
-func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
-	if d == nil {
-		return otherwise
-	}
-	return d.Duration
 }
 
 // isOpen reports whether the webhooks of the agent or of Liqo prepare new pods of a namespace for virtual nodes.
@@ -183,21 +178,6 @@ func (r *Reconciler) usageOf(rr *request) (inUse bool, arrivals uint64, used qua
 	return inUse, arrivals, used
 }
 
-func skippedPods(skipped []burst.Skipped) (sum int64) {
-	for _, s := range skipped {
-		sum += s.Pods
-	}
-	return sum
-}
-
-func waitingPods(groups []burst.Group) (sum int64) {
-	for _, g := range groups {
-		sum += g.Pods
-	}
-	return sum
-}
-
-// findRequest returns a request of the policy by name.
 func (s *scene) findRequest(name string) *request {
 	i, found := slices.BinarySearchFunc(s.requests, name, func(r request, name string) int { return cmp.Compare(r.Name, name) })
 	if !found {

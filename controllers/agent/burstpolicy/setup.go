@@ -119,13 +119,10 @@ func nodeChanged() predicate.Predicate {
 	}))
 }
 
-// policiesIn returns a reconcile request for each policy in the namespace ns.
 func (r *Reconciler) policiesIn(ctx context.Context, ns client.Object) []reconcile.Request {
 	return r.policiesOf(ctx, ns.GetName())
 }
 
-// policiesOfNode returns a reconcile request for each policy in the namespace of the ResourceRequest that a virtual
-// node serves.
 func (r *Reconciler) policiesOfNode(ctx context.Context, node client.Object) []reconcile.Request {
 	if namespace := node.GetLabels()[agentv1alpha1.RequestNamespaceLabel]; namespace != "" {
 		return r.policiesOf(ctx, namespace)

@@ -69,15 +69,20 @@ func clampPods(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 
 func (s *scene) showPods() {
 	status := &s.policy.Status
-	status.WaitingPods, status.SkippedPods = clampPods(waitingPods(s.grouping.Groups)), clampPods(skippedPods(s.grouping.Skipped))
+	waiting, skipped := int64(0), int64(0)
+	for _, g := range s.grouping.Groups {
+		waiting += g.Pods
+	}
 	status.Skipped = nil
 	for _, k := range s.grouping.Skipped {
+		skipped += k.Pods
 		one := agentv1alpha1.SkippedPods{Reason: string(k.Skip), Pods: clampPods(k.Pods), Message: k.Skip.Message()}
 		if len(k.Examples) > 0 {
 			one.Example = k.Examples[0].Name
 		}
 		status.Skipped = append(status.Skipped, one)
 	}
+	status.WaitingPods, status.SkippedPods = clampPods(waiting), clampPods(skipped)
 }
 
 func (s *scene) showRequests() {
@@ -119,7 +124,6 @@ func (s *scene) showConditions(plan *burst.Plan) {
 	s.setCondition(agentv1alpha1.ConditionCovered, covered, plan.Why, s.describeWait(plan))
 }
 
-// describeWait returns a text that tells users what the waiting pods wait for.
 func (s *scene) describeWait(plan *burst.Plan) string {
 	until := plan.Until.UTC().Format(time.TimeOnly)
 	switch plan.Why {

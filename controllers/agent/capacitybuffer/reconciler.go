@@ -111,7 +111,6 @@ func newInvalidBuffer(reason, format string, args ...any) error {
 	return &invalidBuffer{fmt.Errorf(format, args...), reason}
 }
 
-// observeBuffer reads everything that a plan for the buffer depends on.
 func (r *Reconciler) observeBuffer(ctx context.Context, s *scene) error {
 	if err := r.readSettings(ctx, s); err != nil {
 		return err
@@ -155,7 +154,6 @@ func (r *Reconciler) observeBuffer(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// readSettings reads the buffer's PodTemplate, limits and parameters.
 func (r *Reconciler) readSettings(ctx context.Context, s *scene) error {
 	spec := &s.buffer.Spec
 	switch {
@@ -204,7 +202,6 @@ func (r *Reconciler) readSettings(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// reasonOfRequest returns the reason of condition Ready of the request; "" if it has none yet.
 func (s *scene) reasonOfRequest() string {
 	if ready := meta.FindStatusCondition(s.request.Status.Conditions, agentv1alpha1.ConditionReady); ready != nil {
 		return ready.Reason
@@ -289,7 +286,6 @@ func (r *Reconciler) recordResize(s *scene, rr *agentv1alpha1.ResourceRequest, p
 	r.options.Recorder.Eventf(s.buffer, rr, corev1.EventTypeNormal, "Resized", "Resize", "resource request %q asks for room for %d pods", rr.Name, pods)
 }
 
-// showPlan records in the status what the buffer has and waits for.
 func (s *scene) showPlan(plan *burst.BufferPlan) {
 	status := &s.buffer.Status
 	status.PodTemplateRef, status.PodTemplateGeneration = s.buffer.Spec.PodTemplateRef, &s.template.Generation
@@ -330,7 +326,6 @@ func (s *scene) setReady(status metav1.ConditionStatus, reason, text string) {
 	message.SetCondition(&s.buffer.Status.Conditions, autoscaling.BufferReady, status, reason, text, s.buffer.Generation, s.now)
 }
 
-// saveStatus writes the status if it changed, and records an event if the buffer began to lack something.
 func (r *Reconciler) saveStatus(ctx context.Context, buffer, before *autoscaling.CapacityBuffer) error {
 	if written, err := patch.Status(ctx, r.client, buffer, before); !written {
 		return err

@@ -118,7 +118,6 @@ func (r *Reconciler) evictPod(ctx context.Context, pod *enforcement.Pod) error {
 	return nil
 }
 
-// recordEvictions logs the evictions with their cause, and records an Event.
 func (r *Reconciler) recordEvictions(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, victims []enforcement.Pod, over quantity.Amounts) {
 	const mostNamed = 5
 	var names []string
@@ -179,7 +178,6 @@ func (r *Reconciler) noteExcess(ctx context.Context, inst *agentv1alpha1.Provide
 	})
 }
 
-// patchStatus applies change to the status and writes the difference.
 func (r *Reconciler) patchStatus(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func()) error {
 	before := inst.DeepCopy()
 	change()

@@ -78,7 +78,6 @@ func newReconciler(c client.Client, opts Options) *Reconciler {
 	}, []string{"consumer"})}
 }
 
-// followBook enqueues every placement whose pods change.
 func (r *Reconciler) followBook(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.opts.Book.Subscribe(func(placement string) {
 		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.opts.Namespace, Name: placement}})

@@ -14,7 +14,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// describeStatus sets the status to describe the policy and the placements that it affects.
 func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now time.Time) {
 	s, paused := &policy.Status, wire.LendingPolicy(policy).Paused
 	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, describeLending(&policy.Spec, paused), 0, 0

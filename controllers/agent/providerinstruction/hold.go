@@ -22,7 +22,6 @@ type holds struct {
 	known map[string]placement.Aspect
 }
 
-// replaceAll replaces all aspects and returns the names of the placements whose aspect changed.
 func (h *holds) replaceAll(now map[string]placement.Aspect) (changed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,12 +70,10 @@ func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 	setCondition(inst, agentv1alpha1.ConditionHeld, aspect, r.now())
 }
 
-// needsPlaceholders reports whether placeholder pods must keep the capacity of an instruction.
 func needsPlaceholders(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.IsCounted() && !inst.Ended()
 }
 
-// enqueueAll enqueues the instructions with the given names.
 func (r *Reconciler) enqueueAll(names []string) {
 	for _, name := range names {
 		r.queue.Add(name)

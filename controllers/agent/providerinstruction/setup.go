@@ -143,13 +143,10 @@ func (r *Reconciler) concernedRequests(ctx context.Context, obj client.Object) [
 	return r.withPeer(ctx, concern.Peer)
 }
 
-// withPeer enqueues all instructions of a consumer.
 func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
 	return r.requestsMatching(ctx, func(i *agentv1alpha1.ProviderInstruction) bool { return i.Spec.RequesterClusterID == peer })
 }
 
-// allRequests enqueues every instruction, because a change of the LendingPolicy may affect any of
-// them.
 func (r *Reconciler) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.requestsMatching(ctx, func(*agentv1alpha1.ProviderInstruction) bool { return true })
 }
@@ -158,8 +155,6 @@ func (r *Reconciler) requestsMatching(ctx context.Context, match func(*agentv1al
 	return instruction.Matching(ctx, r.queue, &agentv1alpha1.ProviderInstructionList{}, match)
 }
 
-// setupPeering adds the controllers that an agent with peering needs in addition to the one for
-// instructions.
 func (r *Reconciler) setupPeering(mgr ctrl.Manager) error {
 	for _, setup := range []func(ctrl.Manager, Options) error{setupSlices, setupRights, setupBindings, setupObjectQuotas} {
 		if err := setup(mgr, r.opts); err != nil {

@@ -63,7 +63,6 @@ func (r *sliceReconciler) hasInstruction(ctx context.Context, key types.Namespac
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-// slicesOf enqueues the slice of an instruction, if the consumer's tenant namespace exists.
 func (r *sliceReconciler) slicesOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ProviderInstruction)
 	if !ok || inst.Namespace != r.opts.Namespace {

@@ -19,7 +19,6 @@ import (
 
 func (r *Reconciler) now() time.Time { return r.opts.Clock.Now() }
 
-// writeStatus computes the status, writes it if it changed, and records events.
 func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
 	before := inst.DeepCopy()
 	describeStatus(inst, state, r.now())
@@ -63,7 +62,6 @@ func reasonOrRefused(reason string) string {
 	return reason
 }
 
-// describeStatus sets phase, conditions and message to describe the state of the placement.
 func describeStatus(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState, now time.Time) {
 	inst.Status.ObservedGeneration, inst.Status.Phase = inst.Generation, state.Phase
 	if isRefused(inst) && !inst.Ended() {

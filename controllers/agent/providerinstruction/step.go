@@ -14,7 +14,6 @@ func (r *Reconciler) noteStep(inst *agentv1alpha1.ProviderInstruction, state pla
 	}, stepOf(inst, state), r.now())
 }
 
-// stepOf names the step of a placement for its trace. It returns "" if the placement waits for nothing.
 func stepOf(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) string {
 	switch {
 	case state.Gone:

@@ -40,7 +40,6 @@ func wholeController(mgr manager.Manager, name string) *builder.Builder {
 		Watches(&agentv1alpha1.ProviderInstruction{}, wakesWhole[client.Object]())
 }
 
-// wakesWhole maps every event to the same empty request.
 func wakesWhole[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return []reconcile.Request{{}} })
 }

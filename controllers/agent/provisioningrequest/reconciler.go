@@ -143,7 +143,6 @@ func (e *missingTemplate) Error() string {
 	return fmt.Sprintf("pod template %q does not exist in namespace %q", e.name, e.namespace)
 }
 
-// readPods returns the pods of a ProvisioningRequest, with the specs of their templates.
 func (r *Reconciler) readPods(ctx context.Context, pr *autoscaling.ProvisioningRequest) ([]autoscaling.Pods, error) {
 	var out []autoscaling.Pods
 	for _, set := range pr.Spec.PodSets {
@@ -174,7 +173,6 @@ func (r *Reconciler) releaseRequest(ctx context.Context, pr *autoscaling.Provisi
 	return nil
 }
 
-// saveStatus writes the status if it changed, and records events about the change.
 func (r *Reconciler) saveStatus(ctx context.Context, pr, before *autoscaling.ProvisioningRequest) error {
 	if written, err := patch.Status(ctx, r.client, pr, before); !written {
 		return err

@@ -63,7 +63,6 @@ func (e editor) setRefused(reason, text string) {
 	e.setCondition(autoscaling.Failed, metav1.ConditionTrue, reason, text)
 }
 
-// showRequest records the state of the ResourceRequest.
 func (e editor) showRequest(rr *agentv1alpha1.ResourceRequest) {
 	if !metav1.IsControlledBy(rr, e.pr) {
 		e.setRefused(agentv1alpha1.ReasonNameTaken, fmt.Sprintf("resource request %q exists and does not belong to this ProvisioningRequest: delete it", rr.Name))

@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"k8s.io/utils/ptr"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
@@ -89,7 +91,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// quoteOf returns the Quote that a ResourceRequest names.
 func quoteOf(_ context.Context, o client.Object) []reconcile.Request {
 	rr, ok := o.(*agentv1alpha1.ResourceRequest)
 	if !ok || rr.Spec.Quote == "" {
@@ -178,7 +179,6 @@ func (r *Reconciler) advanceQuote(ctx context.Context, q *agentv1alpha1.Quote) (
 	return retention, nil
 }
 
-// findTaker returns the name of the ResourceRequest whose reservation took over the quote, "" if there is none.
 func (r *Reconciler) findTaker(ctx context.Context, q *agentv1alpha1.Quote) (string, error) {
 	takers, err := listTakers(ctx, r.client, q)
 	for i := range takers {
@@ -259,16 +259,9 @@ func (r *Reconciler) askBroker(ctx context.Context, q *agentv1alpha1.Quote) time
 // once and answers with the same hold.
 func (r *Reconciler) requestQuote(ctx context.Context, q *agentv1alpha1.Quote) (*v1.Quote, error) {
 	body := wire.ReservationRequest(q.Request(), r.options.ClusterID)
-	body.HoldSeconds = int64(holdOf(q).Round(time.Second) / time.Second)
+	hold := ptr.Deref(q.Spec.Hold, metav1.Duration{Duration: agentv1alpha1.DefaultQuoteHold})
+	body.HoldSeconds = int64(hold.Round(time.Second) / time.Second)
 	return r.broker.RequestQuote(ctx, string(q.UID), body)
-}
-
-// holdOf returns how long the broker must hold the capacity of a quote.
-func holdOf(q *agentv1alpha1.Quote) time.Duration {
-	if q.Spec.Hold == nil {
-		return agentv1alpha1.DefaultQuoteHold
-	}
-	return q.Spec.Hold.Duration
 }
 
 // handleError describes a failed call in the status. A temporary error is retried; any other ends the Quote. It
@@ -294,7 +287,6 @@ func (r *Reconciler) handleError(q *agentv1alpha1.Quote, err error) time.Duratio
 	return retention
 }
 
-// pauseAfter returns the time until the next call after an error.
 func (r *Reconciler) pauseAfter(q *agentv1alpha1.Quote, no *fault.Error) time.Duration {
 	r.retries.Next(string(q.UID), r.options.Clock.Now())
 	wait := r.retries.Get(string(q.UID))
@@ -328,7 +320,6 @@ func (r *Reconciler) releaseDeleted(ctx context.Context, q *agentv1alpha1.Quote)
 	return never, nil
 }
 
-// lastHold returns the time after which the broker cannot hold anything for a deleted Quote.
 func lastHold(q *agentv1alpha1.Quote) time.Time {
 	if q.Status.ExpiresAt != nil {
 		return q.Status.ExpiresAt.Time
@@ -336,7 +327,6 @@ func lastHold(q *agentv1alpha1.Quote) time.Time {
 	return q.DeletionTimestamp.Add(longestHold)
 }
 
-// removeEnded deletes a Quote when its retention is over.
 func (r *Reconciler) removeEnded(ctx context.Context, q *agentv1alpha1.Quote) (time.Duration, error) {
 	if left := endOf(q).Add(retention).Sub(r.options.Clock.Now()); left > 0 {
 		return left, nil
@@ -349,7 +339,6 @@ func (r *Reconciler) removeEnded(ctx context.Context, q *agentv1alpha1.Quote) (t
 	return never, nil
 }
 
-// saveStatus writes the status if it changed.
 func (r *Reconciler) saveStatus(ctx context.Context, q, before *agentv1alpha1.Quote) error {
 	q.Status.ObservedGeneration = q.Generation
 	_, err := patch.Status(ctx, r.client, q, before)

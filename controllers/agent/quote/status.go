@@ -51,7 +51,6 @@ func (r *Reconciler) showAnswer(q *agentv1alpha1.Quote, answer *v1.Quote) time.D
 	return min(left, confirmEvery)
 }
 
-// candidatesOf returns the candidates in an answer without their total prices.
 func candidatesOf(answer *v1.Quote) []brokerv1alpha1.Candidate {
 	out := make([]brokerv1alpha1.Candidate, len(answer.Candidates))
 	for i, c := range answer.Candidates {
@@ -60,7 +59,6 @@ func candidatesOf(answer *v1.Quote) []brokerv1alpha1.Candidate {
 	return out
 }
 
-// setEnded ends the Quote with a phase and a reason.
 func (r *Reconciler) setEnded(q *agentv1alpha1.Quote, phase agentv1alpha1.QuotePhase, reason, text string) {
 	q.Status.Phase = phase
 	r.setReady(q, metav1.ConditionFalse, reason, text)

@@ -75,7 +75,6 @@ func pastEnd(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending 
 	return &ending{agentv1alpha1.ReasonReleased, "the placement was released"}
 }
 
-// describeRemoval tells users what happens when the placement ends.
 func describeRemoval(inst *agentv1alpha1.ReservationInstruction) string {
 	if inst.Status.NodeName == "" {
 		return "its capacity is released"

@@ -111,7 +111,6 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-// withPeer enqueues all instructions that name the given cluster as their provider.
 func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
 	return r.matchingRequests(ctx, func(i *agentv1alpha1.ReservationInstruction) bool { return i.Spec.TargetClusterID == peer })
 }

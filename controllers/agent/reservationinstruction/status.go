@@ -16,7 +16,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// writeStatus computes the status, writes it if it changed, and records events.
 func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, now time.Time) error {
 	before := inst.DeepCopy()
 	describeStatus(inst, state, r.opts.Peering == nil, now)

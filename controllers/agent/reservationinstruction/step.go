@@ -8,14 +8,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// noteStep tells the trace of a reservation which step its placement is in at this cluster.
 func (r *Reconciler) noteStep(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, now time.Time) {
 	r.opts.Steps.Note(tracing.Span{
 		Reservation: inst.Spec.ReservationName, Placement: inst.Spec.Placement, Provider: inst.Spec.TargetClusterID,
 	}, stepOf(inst, state), now)
 }
 
-// stepOf names the step of a placement for its trace. It returns "" if the placement waits for nothing.
 func stepOf(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) string {
 	switch {
 	case state.Gone:

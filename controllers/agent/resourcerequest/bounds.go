@@ -32,7 +32,6 @@ func (r *Reconciler) checkBounds(ctx context.Context, rr *agentv1alpha1.Resource
 	return r.saveStatus(ctx, rr, before)
 }
 
-// outsideBounds returns the errors of Bounds.Check for a new or edited request.
 func (r *Reconciler) outsideBounds(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (field.ErrorList, error) {
 	b, err := bounds.Read(ctx, r.options.Reader, rr.Namespace)
 	if err != nil {

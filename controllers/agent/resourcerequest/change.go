@@ -63,20 +63,15 @@ func (e editor) setAgreed(c *v1.ChangeState) {
 	}
 }
 
-// setChanging records that the provider has not agreed to the edit yet.
 func (e editor) setChanging(why string) {
 	e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionUnknown, agentv1alpha1.ReasonAwaitingProvider,
 		e.describeChange()+" is not in force yet: "+why)
 }
 
-// changeRefused records that the edit was refused and that the earlier amounts and duration stay in
-// force.
 func (e editor) changeRefused(why string) {
 	e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionFalse, agentv1alpha1.ReasonChangeRefused, e.describeChange()+" was refused: "+why)
 }
 
-// describeChange returns "the change", followed by the amounts in spec that differ from the granted
-// ones.
 func (e editor) describeChange() string {
 	asked := corev1.ResourceList{}
 	maps.Copy(asked, e.rr.Spec.Resources)

@@ -21,8 +21,6 @@ var endReasons = map[v1.ReservationEndReason]string{
 	v1.ReservationEndReasonIdle:      agentv1alpha1.ReasonIdle,
 }
 
-// setEnding sets the condition Ending to true: the virtual node will be removed soon, for the given
-// reason.
 func (e editor) setEnding(reason, message string) {
 	e.setCondition(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, reason, message)
 }
@@ -54,11 +52,9 @@ func (e editor) copyEnding(all []agentv1alpha1.ReservationInstruction, current *
 	}
 }
 
-// findReplaced returns the placement that another placement is about to replace, because its
-// provider is silent or its node is no longer Ready. It returns nil if there is none.
 func findReplaced(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	replaced := findOldest(all, func(inst *agentv1alpha1.ReservationInstruction) bool {
-		return isStanding(inst) && (inst.Spec.ProviderSilentSince != nil || isNodeLost(inst))
+		return isSilent(inst) || isStanding(inst) && isNodeLost(inst)
 	})
 	if replaced == nil {
 		return nil
@@ -70,18 +66,14 @@ func findReplaced(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.Res
 	return replaced
 }
 
-// isNewest reports whether the given placement is the newest one in the list.
 func isNewest(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) bool {
 	return !slices.ContainsFunc(all, func(inst agentv1alpha1.ReservationInstruction) bool { return inst.Spec.Placement > one.Spec.Placement })
 }
 
-// isNodeLost reports whether the node of a placement was Ready and no longer is.
 func isNodeLost(inst *agentv1alpha1.ReservationInstruction) bool {
 	return inst.Status.Delivered && meta.IsStatusConditionFalse(inst.Status.Conditions, agentv1alpha1.ConditionNodeReady)
 }
 
-// describeTakeover says why a placement is replaced, and when the request moves to the node of
-// another placement.
 func describeTakeover(all []agentv1alpha1.ReservationInstruction, replaced *agentv1alpha1.ReservationInstruction) string {
 	why := fmt.Sprintf("%q is silent", replaced.Spec.TargetClusterID)
 	if replaced.Spec.ProviderSilentSince == nil {
@@ -91,8 +83,6 @@ func describeTakeover(all []agentv1alpha1.ReservationInstruction, replaced *agen
 		why, replaced.Status.NodeName, otherStanding(all, replaced).Spec.TargetClusterID)
 }
 
-// setLeaving writes into the message of Ready what the removal of the newest placement still waits
-// for. The message begins with the message of Reserved, which says why the request ends.
 func (e editor) setLeaving(all []agentv1alpha1.ReservationInstruction) {
 	conditions := e.rr.Status.Conditions
 	ready, reserved := meta.FindStatusCondition(conditions, agentv1alpha1.ConditionReady), meta.FindStatusCondition(conditions, agentv1alpha1.ConditionReserved)

@@ -13,7 +13,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// recordTransitions records an event and a log line for each condition that changedFacts returns.
 func (r *Reconciler) recordTransitions(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) {
 	for _, c := range changedFacts(rr, before) {
 		r.recordCondition(rr, c)
@@ -50,7 +49,6 @@ func changedFacts(rr, before *agentv1alpha1.ResourceRequest) []*metav1.Condition
 	return facts
 }
 
-// changedReady returns the condition Ready if it or the phase changed, otherwise nil.
 func changedReady(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	if rr.Status.Phase != before.Status.Phase {
 		return meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReady)

@@ -25,7 +25,6 @@ func (e editor) setIdle(current *agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-// describeIdle tells users since when no pod has used a placement, what will happen, and how to keep the placement.
 func describeIdle(current *agentv1alpha1.ReservationInstruction) string {
 	idle := current.Spec.Idle
 	text := fmt.Sprintf("nobody uses the capacity since %s: no pod is on node %q, and %q reports no usage", idle.Since.UTC().Format(time.RFC3339), current.Name, current.Spec.TargetClusterID)

@@ -94,7 +94,6 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	return due.Sub(now), false
 }
 
-// dropAnswer forgets the broker's last answer, so that the next reconcile asks again.
 func (r *Reconciler) dropAnswer(rr *agentv1alpha1.ResourceRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -33,7 +33,6 @@ func (r *Reconciler) showNode(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	return nil
 }
 
-// selectableLabels returns the node labels that pods of the request can use to select its node.
 func selectableLabels(rr *agentv1alpha1.ResourceRequest, ofNode map[string]string) map[string]string {
 	labels := maps.Clone(agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name))
 	for _, key := range shownLabels {

@@ -73,7 +73,6 @@ func losesQuote(rr *agentv1alpha1.ResourceRequest, no *fault.Error) bool {
 	return rr.Status.QuoteName != "" && rr.Status.ReservationName == "" && (no.Reason == fault.Released || no.Reason == fault.NotFound)
 }
 
-// requestsQuoting returns the requests that name a Quote in spec.quote and have not asked the broker yet.
 func (r *Reconciler) requestsQuoting(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.requestsWhere(ctx, func(rr *agentv1alpha1.ResourceRequest) bool {
 		return rr.Namespace == o.GetNamespace() && rr.Spec.Quote == o.GetName() && !rr.Status.Asked

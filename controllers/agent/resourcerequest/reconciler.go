@@ -150,7 +150,6 @@ func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.Resou
 	return again, r.updateNamespaces(ctx, rr, all, access.Open)
 }
 
-// listInstructions returns the ReservationInstructions of the request.
 func (r *Reconciler) listInstructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
 	var list agentv1alpha1.ReservationInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
@@ -230,7 +229,6 @@ func (r *Reconciler) writeInstruction(
 	return all, r.releaseOutdated(ctx, all, answer)
 }
 
-// hasEnded reports whether the answer is about a reservation that was granted and has ended.
 func hasEnded(a *v1.Reservation) bool {
 	granted := a.Instruction.Reservation != ""
 	return a.Phase == v1.ReservationPhaseReleasing || a.Phase == v1.ReservationPhaseReleased ||
@@ -339,12 +337,10 @@ func placementOf(answer *v1.Reservation, number int32) v1.Placement {
 // allows.
 const maxReason = 256
 
-// isStanding reports whether an instruction has not ended.
 func isStanding(inst *agentv1alpha1.ReservationInstruction) bool {
 	return !inst.Ended()
 }
 
-// saveStatus writes the status if it changed, and records events about the change.
 func (r *Reconciler) saveStatus(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
 	editor{rr: rr}.setSummary()
 	if written, err := patch.Status(ctx, r.client, rr, before); !written {

@@ -55,8 +55,6 @@ func (r *Reconciler) releaseEnded(ctx context.Context, rr *agentv1alpha1.Resourc
 	return again, r.saveStatus(ctx, rr, before)
 }
 
-// leaveReservation releases the reservation at the broker and the instructions in this cluster. It
-// returns the delay before the next try and how many instructions are left.
 func (r *Reconciler) leaveReservation(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
 	began := status.isReleasing()
 	ended, again := r.giveBack(ctx, rr, status)
@@ -156,7 +154,6 @@ func (r *Reconciler) releaseInstructions(ctx context.Context, rr *agentv1alpha1.
 	return all, nil
 }
 
-// removeFinalizer removes the finalizer, so that the API server can delete the request.
 func (r *Reconciler) removeFinalizer(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if err := patch.RemoveFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
 		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)

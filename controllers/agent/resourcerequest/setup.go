@@ -162,7 +162,6 @@ func (r *Reconciler) enqueueNews(ctx context.Context, e event.TypedGenericEvent[
 	queue.Add(reconcile.Request{NamespacedName: e.Object})
 }
 
-// requestOf returns the request to which an instruction belongs.
 func requestOf(_ context.Context, o client.Object) []reconcile.Request {
 	inst, ok := o.(*agentv1alpha1.ReservationInstruction)
 	if !ok || inst.Spec.RequestRef == nil {
@@ -172,7 +171,6 @@ func requestOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}}}
 }
 
-// requestsNaming returns the requests that list the namespace in spec.namespaces.
 func (r *Reconciler) requestsNaming(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.requestsWhere(ctx, func(rr *agentv1alpha1.ResourceRequest) bool {
 		return rr.Spec.Namespaces != nil && slices.Contains(*rr.Spec.Namespaces, o.GetName())

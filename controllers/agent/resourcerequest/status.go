@@ -56,7 +56,6 @@ var (
 	absentQuoteEnded    = absence{phase: agentv1alpha1.RequestFailed, reason: agentv1alpha1.ReasonQuoteEnded, advice: quoteAdvice}
 )
 
-// absentFailed is the absence after a failure that only another attempt can change.
 func absentFailed(reason string) absence {
 	return absence{phase: agentv1alpha1.RequestFailed, reason: reason, advice: retryAdvice}
 }
@@ -108,7 +107,6 @@ func (e editor) leaveEditUnobserved() {
 	}
 }
 
-// setReserved records that a provider holds capacity for the request.
 func (e editor) setReserved(a *v1.Reservation) {
 	s := &e.rr.Status
 	s.Phase = agentv1alpha1.RequestReserved
@@ -144,13 +142,11 @@ func (e editor) setCost(cost *brokerv1alpha1.ReservationCost) {
 	}
 }
 
-// setHeldBy sets the condition Reserved to true, with the provider that holds the capacity.
 func (e editor) setHeldBy(provider string) {
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionTrue, agentv1alpha1.ReasonReserved,
 		fmt.Sprintf("capacity is held on %q as reservation %q", provider, e.rr.Status.ReservationName))
 }
 
-// clearPlacement removes all fields and conditions that describe a placement.
 func (e editor) clearPlacement() {
 	s := &e.rr.Status
 	s.TargetClusterID, s.TargetClusterEndpoint, s.NodeName = "", "", ""
@@ -184,7 +180,6 @@ func (e editor) setWaiting(a *v1.Reservation) {
 	e.setAbsent(absentPending, message)
 }
 
-// setRefused records that the broker finally refused the request, with the broker's reason.
 func (e editor) setRefused(no *fault.Error) {
 	e.rr.Status.Candidates = wire.ClipCandidates(no.Candidates)
 	switch no.Reason {
@@ -233,7 +228,6 @@ func (e editor) setUnsure(reason, what string, err error) {
 	}
 }
 
-// setEnded records that the broker has ended the reservation.
 func (e editor) setEnded(a *v1.Reservation) {
 	e.setCost(a.Cost)
 	if reason, known := endReasons[a.EndReason]; known {
@@ -321,7 +315,6 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, a
 	e.setGranted(current)
 }
 
-// hasMoved reports whether the status describes a placement other than current.
 func (e editor) hasMoved(current *agentv1alpha1.ReservationInstruction) bool {
 	s := &e.rr.Status
 	return s.TargetClusterID != "" && s.TargetClusterID != current.Spec.TargetClusterID || s.NodeName != "" && s.NodeName != current.Name
@@ -341,7 +334,6 @@ var copied = []struct {
 	{agentv1alpha1.ConditionNetworkConnected, true},
 }
 
-// copyConditions copies conditions of the placement to the request.
 func (e editor) copyConditions(current *agentv1alpha1.ReservationInstruction) {
 	for _, row := range copied {
 		if c := meta.FindStatusCondition(current.Status.Conditions, row.kind); c != nil {
@@ -357,7 +349,7 @@ func (e editor) copyConditions(current *agentv1alpha1.ReservationInstruction) {
 // A request whose providers were never silent does not get the condition.
 func (e editor) setReachable(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionProviderReachable
-	target, lost, before := e.rr.Status.TargetClusterID, findLost(all), meta.FindStatusCondition(e.rr.Status.Conditions, kind)
+	target, lost, before := e.rr.Status.TargetClusterID, findOldest(all, isSilent), meta.FindStatusCondition(e.rr.Status.Conditions, kind)
 	if lost != nil {
 		reason, then := e.describeLoss(lost, otherStanding(all, lost))
 		e.setCondition(kind, metav1.ConditionFalse, reason, fmt.Sprintf("%q has been silent since %s; its capacity stays reserved, and %s",
@@ -412,15 +404,10 @@ func (e editor) describeMove(inst *agentv1alpha1.ReservationInstruction) string 
 	return text + "; the broker looks for one every 30s, and Kubernetes evicts the pods of a node that is not Ready after 5m, unless they tolerate it for longer"
 }
 
-// findLost returns the oldest instruction that has not ended and whose provider is silent, nil if
-// there is none.
-func findLost(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
-	return findOldest(all, func(inst *agentv1alpha1.ReservationInstruction) bool {
-		return isStanding(inst) && inst.Spec.ProviderSilentSince != nil
-	})
+func isSilent(inst *agentv1alpha1.ReservationInstruction) bool {
+	return isStanding(inst) && inst.Spec.ProviderSilentSince != nil
 }
 
-// findOldest returns the oldest instruction that matches, nil if there is none.
 func findOldest(all []agentv1alpha1.ReservationInstruction, matches func(*agentv1alpha1.ReservationInstruction) bool) *agentv1alpha1.ReservationInstruction {
 	var oldest *agentv1alpha1.ReservationInstruction
 	for i := range all {
@@ -431,8 +418,6 @@ func findOldest(all []agentv1alpha1.ReservationInstruction, matches func(*agentv
 	return oldest
 }
 
-// otherStanding returns an instruction that has not ended and is not the given one. It returns nil
-// if there is none.
 func otherStanding(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	for i := range all {
 		if next := &all[i]; isStanding(next) && next.Name != one.Name {
@@ -442,7 +427,6 @@ func otherStanding(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha
 	return nil
 }
 
-// derivePhase sets the phase and the condition Ready of a request that has a reservation.
 func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	s := &e.rr.Status
 	node := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionNodeReady)
@@ -511,7 +495,6 @@ func rankOf(inst *agentv1alpha1.ReservationInstruction) int {
 	}
 }
 
-// explainAccess explains why namespaces cannot be offloaded. It returns "" if all can.
 func explainAccess(a namespaces.Access, namespace string) string {
 	var parts []string
 	if len(a.Closed) > 0 {

@@ -51,7 +51,6 @@ func (e editor) setSummary() {
 	s.Reason, s.Message = reason, message.Clip(text, message.MaxStatus)
 }
 
-// findUrgent returns the most urgent condition of the request, or nil if none is urgent.
 func (e editor) findUrgent() *metav1.Condition {
 	for _, u := range urgent {
 		if c := meta.FindStatusCondition(e.rr.Status.Conditions, u.kind); c != nil && c.Status == u.status {
@@ -61,7 +60,6 @@ func (e editor) findUrgent() *metav1.Condition {
 	return nil
 }
 
-// setGranted writes status.granted: the amounts that the current placement has, and until when.
 func (e editor) setGranted(current *agentv1alpha1.ReservationInstruction) {
 	s := &e.rr.Status
 	if !isStanding(current) || s.Phase != agentv1alpha1.RequestReserved && s.Phase != agentv1alpha1.RequestActive {

@@ -88,7 +88,6 @@ func newAccounts() *accounts {
 	}
 }
 
-// setNode adds or updates a node. It reports whether anything changed.
 func (a *accounts) setNode(name string, facts nodeFacts) bool {
 	n := a.nodeOf(name)
 	if n.known && n.facts.equal(facts) {
@@ -114,12 +113,10 @@ func (a *accounts) removeNode(name string) bool {
 	return true
 }
 
-// replaceNodes replaces all nodes by the given ones. It reports whether anything changed.
 func (a *accounts) replaceNodes(facts map[string]nodeFacts) bool {
 	return replaceAll(a.nodes, facts, a.setNode, a.removeNode)
 }
 
-// replaceAll removes what is known but not in facts, and sets the facts. It reports whether anything changed.
 func replaceAll[K comparable, V, F any](known map[K]V, facts map[K]F, set func(K, F) bool, remove func(K) bool) bool {
 	changed := false
 	for key := range known {
@@ -171,8 +168,6 @@ func (a *accounts) removePod(key podKey) bool {
 	return true
 }
 
-// replacePods replaces all pods by the given ones. It reports whether any call of setPod or removePod reported a
-// change.
 func (a *accounts) replacePods(facts map[podKey]podFacts) bool {
 	return replaceAll(a.pods, facts, a.setPod, a.removePod)
 }

@@ -115,7 +115,6 @@ func (w *Watcher) Waiting(policy types.NamespacedName) []burst.Waiting {
 	return out
 }
 
-// watchUnbound watches the pods without a node until ctx ends or SelectBursts restarts the watch.
 func (w *Watcher) watchUnbound(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

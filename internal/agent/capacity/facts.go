@@ -93,7 +93,6 @@ func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
 	}
 }
 
-// selectLabels returns the labels of a node that have one of the keys, or nil if there are none.
 func selectLabels(of map[string]string, keys []string) map[string]string {
 	var out map[string]string
 	for _, key := range keys {
@@ -238,7 +237,6 @@ func (r *request) addTo(sum quantity.Amounts, sign int64) {
 	}
 }
 
-// limitAmounts lowers every amount that is above the maximum (the parameter most) to the maximum.
 func (r *request) limitAmounts(most int64) {
 	r.milliCPU, r.memory, r.ephemeral = min(r.milliCPU, most), min(r.memory, most), min(r.ephemeral, most)
 	for i := range r.others {

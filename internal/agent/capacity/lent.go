@@ -19,7 +19,6 @@ type lendable struct {
 	groups []map[string]string
 }
 
-// groupOf returns 1 + the index of the first group to which a node belongs, 0 for none.
 func (l *lendable) groupOf(node map[string]string) int {
 	for i, group := range l.groups {
 		if labels.Set(group).AsSelectorPreValidated().Matches(labels.Set(node)) {

@@ -120,7 +120,6 @@ func (w *wish) crowdKey() string {
 	return b.String()
 }
 
-// joinCrowd adds a pod to its crowd.
 func (d *demand) joinCrowd(key podKey, wants *wish) {
 	id := wants.crowdKey()
 	c := d.crowds[id]
@@ -146,7 +145,6 @@ func (d *demand) joinCrowd(key podKey, wants *wish) {
 	d.noteChange(c)
 }
 
-// leaveCrowd removes a pod from its crowd.
 func (d *demand) leaveCrowd(key podKey, was wishRecord) {
 	c := was.crowd
 	delete(d.pods, key)
@@ -171,8 +169,6 @@ func (d *demand) noteChange(c *crowd) {
 
 func (d *demand) removePod(key podKey) bool { return d.setPod(key, nil) }
 
-// replacePods replaces all pods by the given ones. It reports whether any call of setPod reported a
-// change.
 func (d *demand) replacePods(wants map[podKey]*wish) bool {
 	return replaceAll(d.pods, wants, d.setPod, d.removePod)
 }

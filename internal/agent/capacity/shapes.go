@@ -55,7 +55,6 @@ func newHistogram() histogram {
 	return h
 }
 
-// moveNode moves a node to the place for its current free amounts, labels and taints.
 func (h *histogram) moveNode(n *node) {
 	if !n.facts.counts {
 		h.removeShape(&n.shape)

@@ -64,7 +64,6 @@ type Layout struct {
 	Running map[string][]quantity.Amounts
 }
 
-// freeOf returns the node's allocatable amount of a resource, less what its pods request.
 func (n *node) freeOf(name corev1.ResourceName) int64 {
 	left := n.facts.allocatable[name] - n.own[name]
 	for _, t := range n.used {
@@ -73,7 +72,6 @@ func (n *node) freeOf(name corev1.ResourceName) int64 {
 	return max(left, 0)
 }
 
-// freeAmounts returns freeOf for every resource of the node.
 func (n *node) freeAmounts() quantity.Amounts {
 	room := make(quantity.Amounts, len(n.facts.allocatable))
 	for name := range n.facts.allocatable {
@@ -97,7 +95,6 @@ func (a *accounts) newLayout() Layout {
 	return out
 }
 
-// updateHistogram moves the nodes in reshaped to their new places in the histogram.
 func (a *accounts) updateHistogram() {
 	for n := range a.reshaped {
 		a.histogram.moveNode(n)

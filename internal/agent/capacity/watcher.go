@@ -69,7 +69,6 @@ func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 	}
 }
 
-// podsOf returns a ListerWatcher for the pods that match a field selector.
 func podsOf(client kubernetes.Interface, selector string) cache.ListerWatcher {
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -216,7 +215,6 @@ func (w *Watcher) Room(nodes []string) map[string]quantity.Amounts {
 	return room
 }
 
-// watchNodes watches the nodes until ctx ends or Lend restarts the watch.
 func (w *Watcher) watchNodes(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

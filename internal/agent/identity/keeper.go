@@ -147,7 +147,6 @@ func (k *Keeper) runSteps(ctx context.Context, enough func(*Certificate) bool) (
 	}
 }
 
-// isLeading reports whether this replica is the one that renews the certificate.
 func (k *Keeper) isLeading() bool {
 	select {
 	case <-k.elected:

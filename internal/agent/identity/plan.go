@@ -51,7 +51,6 @@ type Plan struct {
 	Until time.Time
 }
 
-// needsBroker reports whether the step calls the broker.
 func (p Plan) needsBroker() bool { return p.Step == Enrol || p.Step == Renew }
 
 // Decide returns the next step for a situation, without performing it.

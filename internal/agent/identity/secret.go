@@ -72,7 +72,6 @@ func isOvertaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// watchChanges calls changed whenever the Secret may have changed, until ctx ends.
 func (s *secret) watchChanges(ctx context.Context, changed func()) {
 	source := cache.NewListWatchFromClient(s.client.CoreV1().RESTClient(), "secrets", s.Namespace,
 		fields.OneTermEqualSelector(metav1.ObjectNameField, s.Name))

@@ -88,7 +88,6 @@ func readCertificate(data map[string][]byte) (*Certificate, error) {
 	return c, nil
 }
 
-// parseFields sets the fields that are derived from the PEM content.
 func (c *Certificate) parseFields() error {
 	pair, err := c.TLS()
 	if err != nil {
@@ -110,7 +109,6 @@ func (c *Certificate) parseFields() error {
 	return nil
 }
 
-// secretData returns the state as entries of the Secret.
 func (s State) secretData() map[string][]byte {
 	data := map[string][]byte{}
 	if c := s.Certificate; c != nil {
@@ -125,21 +123,18 @@ func (s State) secretData() map[string][]byte {
 	return data
 }
 
-// filesByName returns the content of the files that the agent reads, by file name.
 func (c *Certificate) filesByName() map[string][]byte {
 	return map[string][]byte{
 		pki.CertFile: c.CertPEM, pki.KeyFile: c.KeyPEM, pki.CAFile: c.CA, pki.AgentsCAFile: c.AgentsCA,
 	}
 }
 
-// sameAs reports whether b has the same certificate, key and roots. b may be nil.
 func (c *Certificate) sameAs(b *Certificate) bool {
 	return b != nil && maps.EqualFunc(c.filesByName(), b.filesByName(), bytes.Equal)
 }
 
 func (c *Certificate) hasExpired(now time.Time) bool { return now.After(c.Leaf.NotAfter) }
 
-// trustDomain returns the trust domain in the certificate's URI, or "".
 func (c *Certificate) trustDomain() string {
 	if len(c.Leaf.URIs) == 0 {
 		return ""

@@ -121,7 +121,6 @@ func consumedReservations(
 	return out
 }
 
-// requestOf returns the request to announce to the broker for a ResourceRequest.
 func (o *Options) requestOf(rr *agentv1alpha1.ResourceRequest) v1.ReservationRequest {
 	out := wire.ReservationRequest(rr, o.ClusterID)
 	if !o.HideActors {

@@ -238,8 +238,8 @@ func (i *Instructions) findConsumer(ctx context.Context, in *v1.Instruction) (*a
 	return obj, nil
 }
 
-// requestOf returns the ResourceRequest whose current attempt has the idempotency key, or nil if
-// there is none.
+// requestOf returns the ResourceRequest whose current attempt has the idempotency key; nil if there is
+// none.
 func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha1.ResourceRequest, error) {
 	var list agentv1alpha1.ResourceRequestList
 	if err := i.client.List(ctx, &list); err != nil {
