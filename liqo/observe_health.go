@@ -12,7 +12,16 @@ import (
 
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 
+	"fmt"
+	"maps"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
@@ -103,4 +112,108 @@ func unreachableReason(fc *liqov1beta1.ForeignCluster) string {
 		}
 	}
 	return ""
+}
+
+// isPromised reports whether the provider has promised a node for a pod: the pod is not larger than
+// one of the pods in podShapes of the request, for which a provider checks that they fit before it
+// accepts a placement, and has no constraints of its own there.
+//
+// The broker learns only of such pods. Any other pod may be at fault itself, and would have an honest
+// provider blamed. Refusals do not count at all: nothing but an event tells why a copy was refused,
+// and whoever may edit the namespace can write such an event.
+func (p consumerSide) isPromised(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, pod *corev1.Pod) (bool, error) {
+	ref := inst.Spec.RequestRef
+	if ref == nil || isConstrained(&pod.Spec) {
+		return false, nil
+	}
+	var request agentv1alpha1.ResourceRequest
+	if err := p.opts.Client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &request); err != nil || string(request.UID) != ref.UID {
+		return false, client.IgnoreNotFound(err)
+	}
+	wants := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	return slices.ContainsFunc(request.Spec.PodShapes, func(shape brokerv1alpha1.PodShape) bool {
+		return !quantity.Exceeds(wants, corev1.ResourceList(shape.Resources))
+	}), nil
+}
+
+// isConstrained reports whether a pod has constraints, besides its size, that Liqo copies to the
+// provider and that some nodes there may not meet. Liqo copies neither node selectors nor affinity.
+func isConstrained(pod *corev1.PodSpec) bool {
+	return len(pod.TopologySpreadConstraints) > 0 || pod.RuntimeClassName != nil || len(pod.ResourceClaims) > 0 ||
+		slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil
+		}) ||
+		slices.ContainsFunc(slices.Concat(pod.Containers, pod.InitContainers), func(c corev1.Container) bool {
+			return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 })
+		})
+}
+
+// reflections holds the newest event about each EndpointSlice of a namespace, for one provider.
+type reflections struct {
+	// at is when the events were listed.
+	at     time.Time
+	newest map[string]*corev1.Event
+}
+
+// observeServices finds a Service of the placement's namespaces whose endpoints the provider refuses,
+// for example because the provider's namespace has a Service of that name. Liqo says so only in
+// events about EndpointSlices, which it repeats as long as it retries. Errors are only logged: the
+// Service explains the condition and decides nothing.
+func (p consumerSide) observeServices(ctx context.Context, s *consumerScene) {
+	for _, namespace := range s.inst.Spec.Namespaces {
+		found := p.reflectionsOf(ctx, namespace, s)
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			e := found[name]
+			if e.Type != corev1.EventTypeWarning || !e.CreationTimestamp.Time.Before(s.now.Add(-acceptWithin)) {
+				continue
+			}
+			endpoints := object.NewMetadata(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"))
+			if exists, err := object.Get(ctx, p.opts.Reader, namespace, name, endpoints); err != nil || !exists {
+				continue // the event of a deleted object stays for a while
+			}
+			if service := endpoints.GetLabels()[discoveryv1.LabelServiceName]; service != "" {
+				s.Health.Service, s.Health.Event = namespace+"/"+service, textOf(e)
+				s.Health.Ref = serviceOf(endpoints, service)
+				return
+			}
+		}
+	}
+}
+
+// reflectionsOf returns the newest event about each EndpointSlice of a namespace. It lists events at
+// most once per healthInterval.
+func (p consumerSide) reflectionsOf(ctx context.Context, namespace string, s *consumerScene) map[string]*corev1.Event {
+	key := namespace + "/" + s.Provider
+	if known, ok := p.reflections[key]; ok && s.now.Before(known.at.Add(healthInterval)) {
+		return known.newest
+	}
+	maps.DeleteFunc(p.reflections, func(_ string, r reflections) bool { return !s.now.Before(r.at.Add(healthInterval)) })
+	var events corev1.EventList
+	err := p.opts.Reader.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.kind": "EndpointSlice"})
+	if err != nil {
+		p.opts.Log.Error(err, "listing the events of EndpointSlices failed", "namespace", namespace)
+	}
+	newest := map[string]*corev1.Event{}
+	for i := range events.Items {
+		e := &events.Items[i]
+		name := e.InvolvedObject.Name
+		if !strings.Contains(e.Message, fmt.Sprintf("to cluster %q", s.Provider)) {
+			continue
+		}
+		if known := newest[name]; known == nil || lastSeen(known).Before(lastSeen(e)) {
+			newest[name] = e
+		}
+	}
+	p.reflections[key] = reflections{s.now, newest}
+	return newest
+}
+
+// serviceOf returns a reference to the Service of an EndpointSlice. Without the UID of the Service, which
+// it has if the EndpointSlice names its owner, kubectl describe does not show an event.
+func serviceOf(endpoints metav1.Object, name string) *corev1.ObjectReference {
+	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: endpoints.GetNamespace(), Name: name}
+	if owner := metav1.GetControllerOfNoCopy(endpoints); owner != nil && owner.Kind == ref.Kind {
+		ref.UID = owner.UID
+	}
+	return ref
 }

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
@@ -62,5 +64,13 @@ func (v *Verdict) checkClusterLists(path *field.Path, requester string, k *broke
 		if id == requester {
 			v.Warn("%s: %q is the requester itself, which is never its own provider: leave it out", path.Child("excludeClusters").Index(i), id)
 		}
+	}
+}
+
+// WarnOfIdle warns of an idle time that has no effect, because the duration ends first. The duration may be nil.
+func (v *Verdict) WarnOfIdle(spec *field.Path, idle *brokerv1alpha1.Idle, duration *metav1.Duration) {
+	if idle != nil && duration != nil && idle.After.Duration >= duration.Duration {
+		v.Warn("%s: %s is not shorter than the duration %s, so it has no effect: shorten it, or leave idle out",
+			spec.Child("idle", "after"), idle.After.Duration, duration.Duration)
 	}
 }

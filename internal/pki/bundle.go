@@ -3,6 +3,7 @@ package pki
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
@@ -105,4 +106,14 @@ func newCertPool(certs []*x509.Certificate) *x509.CertPool {
 		p.AddCert(cert)
 	}
 	return p
+}
+
+// KeyPair is a certificate and its private key, both in PEM form.
+type KeyPair struct {
+	CertPEM, KeyPEM []byte
+}
+
+// TLS parses the certificate and the key. The field Leaf of the result is set.
+func (p KeyPair) TLS() (tls.Certificate, error) {
+	return tls.X509KeyPair(p.CertPEM, p.KeyPEM)
 }

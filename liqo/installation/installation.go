@@ -1,3 +1,5 @@
+// Package installation checks whether the agent can use the Liqo that is installed in this
+// cluster.
 package installation
 
 import (

@@ -1,3 +1,4 @@
+// Package object names and finds the Liqo objects of a peering.
 package object
 
 import (

@@ -60,6 +60,8 @@ type PodView struct {
 
 func (p *PodView) isTerminating() bool { return !p.GraceEnds.IsZero() }
 
+// planDrain returns the next actions of the drain and its progress. done is true when the slice can be
+// deleted.
 func planDrain(v ConsumerView) (actions []Action, drained placement.Aspect, done bool) {
 	if !v.Node.Exists || v.Reach.GivenUp {
 		return nil, drainedAspect(v), true

@@ -32,6 +32,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/reach"
 )
 
 // +kubebuilder:rbac:groups=liqo.io,resources=advertisements,verbs=get;list;watch;create;update
@@ -265,3 +266,15 @@ func (r *Reconciler) followAccounts(ctx context.Context, queue workqueue.TypedRa
 func (r *Reconciler) ownRequest() reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.options.Namespace, Name: r.options.Name}}
 }
+
+// Peers probes whether this cluster reaches the clusters that the broker asks about. Ask schedules
+// probes, Found returns the results, and Told drops results that the broker has received.
+type Peers interface {
+	Ask(peers []v1.Peer)
+	Found() []v1.Link
+	Told(links []v1.Link)
+	// News receives a value when a result should be sent to the broker at once.
+	News() <-chan struct{}
+}
+
+var _ Peers = (*reach.Scout)(nil)

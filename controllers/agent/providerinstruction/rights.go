@@ -11,8 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -60,4 +67,51 @@ func setupBindings(mgr manager.Manager, opts Options) error {
 	return wholeController(mgr, "bindings").
 		Watches(&rbacv1.RoleBinding{}, wakesWhole[client.Object](), builder.WithPredicates(remote)).
 		Complete(whole{keep: opts.Peering.KeepBindings, again: bindingsEvery})
+}
+
+// whole is a reconciler for state that all placements share, such as the rights of peers. All
+// events result in the same reconcile request, so several events during one run cause only one more
+// run.
+type whole struct {
+	keep func(context.Context) error
+	// again is the pause after which a pass runs even without an event; 0 means never.
+	again time.Duration
+}
+
+// Reconcile runs one pass. It ignores the request.
+func (w whole) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	return patch.Requeue(w.again, w.keep(ctx))
+}
+
+// wholeController returns a builder for a controller whose reconciler has the type whole. The
+// controller runs after every change of a ProviderInstruction.
+func wholeController(mgr manager.Manager, name string) *builder.Builder {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(name).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: instruction.Retries()}).
+		Watches(&agentv1alpha1.ProviderInstruction{}, wakesWhole[client.Object]())
+}
+
+func wakesWhole[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return []reconcile.Request{{}} })
+}
+
+// reassertQuotas is how often the quotas are compared with the limits even if no event arrives. The
+// comparison matters after a CRD was installed, which causes no event: until the next comparison,
+// the number of the CRD's objects is not limited.
+const reassertQuotas = time.Minute
+
+// setupObjectQuotas adds a controller that keeps a ResourceQuota in every namespace in which peers
+// create objects, to limit their number.
+func setupObjectQuotas(mgr manager.Manager, opts Options) error {
+	limits := opts.ObjectLimits
+	if len(limits.Offloaded) == 0 && len(limits.Tenant) == 0 {
+		return nil
+	}
+	return wholeController(mgr, "objectquota").
+		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(predicate.NewPredicateFuncs(guard.BoundsObjects))).
+		Complete(whole{
+			keep:  func(ctx context.Context) error { return opts.Peering.KeepObjectQuotas(ctx, limits) },
+			again: reassertQuotas,
+		})
 }

@@ -7,11 +7,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/reach"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
@@ -138,4 +142,53 @@ func (r *Reconciler) leavePlacement(ctx context.Context, inst *agentv1alpha1.Res
 		return r.peering.DepartConsumer(ctx, inst)
 	}
 	return true, patch.Delete(ctx, r.client, inst, agentv1alpha1.PeeringFinalizer)
+}
+
+func (r *Reconciler) noteStep(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, now time.Time) {
+	r.opts.Steps.Note(tracing.Span{
+		Reservation: inst.Spec.ReservationName, Placement: inst.Spec.Placement, Provider: inst.Spec.TargetClusterID,
+	}, stepOf(inst, state), now)
+}
+
+func stepOf(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) string {
+	switch {
+	case state.Gone:
+		return ""
+	case inst.Ended():
+		return "drain and remove"
+	case state.NodeReady.True:
+		return ""
+	case inst.Status.Delivered:
+		return "recover node"
+	case state.Peered.True:
+		return "set up node"
+	}
+	return "peer"
+}
+
+// Reach probes whether this cluster reaches the API server of a placement's provider.
+type Reach interface {
+	// Check returns why the provider at this endpoint is unreachable, or "" if it is reachable.
+	// known is false until a probe has finished.
+	Check(placement, endpoint string) (why string, known bool)
+	Forget(placement string)
+	// Checked returns a channel of the names of placements whose probe has a new result.
+	Checked() <-chan event.TypedGenericEvent[string]
+}
+
+var _ Reach = (*reach.Scout)(nil)
+
+// unreachedReason returns why the provider of a placement is unreachable, or "" if it is not known
+// to be unreachable. known is false until a probe has finished.
+//
+// A placement is probed only until its node has been Ready for the first time. The handshake does
+// not show that the provider is unreachable, because its messages pass through the broker. Later,
+// an unreachable provider is no reason to give up the placement: Liqo may reconnect before the
+// broker has found another provider.
+func (r *Reconciler) unreachedReason(inst *agentv1alpha1.ReservationInstruction, ready bool) (why string, known bool) {
+	if inst.Spec.TargetClusterEndpoint == "" || inst.Status.Delivered || ready {
+		r.opts.Reach.Forget(inst.Name)
+		return "", true
+	}
+	return r.opts.Reach.Check(inst.Name, inst.Spec.TargetClusterEndpoint)
 }

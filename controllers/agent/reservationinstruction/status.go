@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
@@ -108,4 +109,15 @@ func firstFalse(aspects ...placement.Aspect) placement.Aspect {
 		}
 	}
 	return aspects[1]
+}
+
+// describeExcess sets the condition WithinGrant to false once the provider has evicted pods that
+// exceeded the grant. The condition stays false until the placement ends, because the broker does
+// not tell the consumer when the pods fit again.
+func describeExcess(inst *agentv1alpha1.ReservationInstruction, now time.Time) {
+	if inst.Spec.Excess == nil {
+		return
+	}
+	message.SetCondition(&inst.Status.Conditions, agentv1alpha1.ConditionWithinGrant, metav1.ConditionFalse, agentv1alpha1.ReasonExceedsGrant,
+		wire.ExcessMessage(inst.Spec.TargetClusterID, inst.Spec.Excess), inst.Generation, now)
 }

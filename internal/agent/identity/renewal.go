@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 // trustPause is how old a certificate must be before it is renewed because of new roots. The
@@ -50,4 +52,45 @@ func (k *Keeper) requestRenewal(ctx context.Context, s Situation, read *corev1.S
 			s.Certificate.Leaf.NotAfter.UTC().Format(time.RFC3339), err), k.discardInvalidRequest(ctx, s, read, err))
 	}
 	return k.storeIssued(ctx, s, read, issued)
+}
+
+// pingInterval is how often the agent asks the broker which CA certificates the broker trusts (its
+// roots).
+const pingInterval = time.Minute
+
+// pingBroker asks the broker which roots it trusts, and notes whether they differ from those of the
+// certificate c, and whether the broker and this agent accept each other's certificates. Only the
+// leader asks, at most once per pingInterval.
+func (k *Keeper) pingBroker(ctx context.Context, c *Certificate) {
+	now := k.clock.Now()
+	if c == nil || !k.isLeading() || now.Before(k.pinged.Add(pingInterval)) {
+		return
+	}
+	k.pinged = now
+	pong, err := k.renewer.Ping(ctx)
+	if err != nil {
+		// Only a rejected certificate matters here. Other errors, for example an unreachable broker, say
+		// nothing about the certificate.
+		k.untrusted = isUntrusted(err)
+		return
+	}
+	k.untrusted = false
+	k.outdated = pong.TrustDigest != "" && pong.TrustDigest != c.trustDigest
+}
+
+// isUntrusted reports whether a call failed because one side rejected the other's certificate.
+func isUntrusted(err error) bool {
+	return errors.Is(err, transport.ErrUntrusted) || fault.ReasonOf(err) == fault.Forbidden
+}
+
+// pauseUntil returns when a pause ends: at the given time or, on the leader, at the time of the
+// next ping if that is earlier.
+func (k *Keeper) pauseUntil(until, now time.Time) time.Time {
+	if !k.isLeading() {
+		return until
+	}
+	if next := k.pinged.Add(pingInterval); next.Before(until) && next.After(now) {
+		return next
+	}
+	return until
 }
