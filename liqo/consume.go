@@ -65,7 +65,7 @@ func (p consumerSide) consumePlacement(ctx context.Context, inst *agentv1alpha1.
 	}
 	p.steps.noteStep(scene.pair, scene.HandshakeStep(), scene.now)
 	actions, state := plan.ForConsumer(scene.ConsumerView)
-	state.Again = plan.Soonest(plan.Soonest(state.Again, p.recheckAfter(scene)), plan.Soonest(scene.Network.LookAgainAfter(), scene.renewal))
+	state.Again = patch.Soonest(state.Again, p.recheckAfter(scene), scene.Network.LookAgainAfter(), scene.renewal)
 	for _, action := range actions {
 		if err := p.applyConsumer(ctx, scene, action); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)

@@ -17,6 +17,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -91,7 +92,7 @@ func (p *Peering) actAsProvider(ctx context.Context, inst *agentv1alpha1.Reserva
 	if err == nil || inst.Ended() && isSpanOver(inst.Status.ReleasingSince, p.opts.GiveUpAfter, p.opts.Clock.Now()) {
 		return state
 	}
-	state.Again = plan.Soonest(state.Again, deputyPause)
+	state.Again = patch.Soonest(state.Again, deputyPause)
 	state.Gone, state.Done = false, false
 	switch {
 	case inst.Ended():
@@ -181,7 +182,7 @@ func (d *deputy) providePlacement(ctx context.Context, inst *agentv1alpha1.Reser
 	case a == nil && d.failure != nil:
 		return d.failure // the next attempt is still running
 	case a == nil:
-		state.Again = plan.Soonest(state.Again, deputyStep)
+		state.Again = patch.Soonest(state.Again, deputyStep)
 		d.describeProvided(inst, state, plan.ProviderState{Granted: placement.Waiting(agentv1alpha1.ReasonReleasing, "its API server is slow")})
 		return nil
 	case a.err != nil:
@@ -194,7 +195,7 @@ func (d *deputy) providePlacement(ctx context.Context, inst *agentv1alpha1.Reser
 	if !inst.Ended() && state.NodeReady.True {
 		wait = deputyPause
 	}
-	state.Again = plan.Soonest(state.Again, wait)
+	state.Again = patch.Soonest(state.Again, wait)
 	d.describeProvided(inst, state, a.provided)
 	return nil
 }

@@ -70,7 +70,7 @@ func (p providerSide) providePlacement(ctx context.Context, inst *agentv1alpha1.
 	}
 	p.steps.noteStep(scene.pair, scene.HandshakeStep(), scene.now)
 	actions, state := plan.ForProvider(scene.ProviderView)
-	state.Again = plan.Soonest(plan.Soonest(state.Again, p.recheckAfter(scene)), scene.Network.LookAgainAfter())
+	state.Again = patch.Soonest(state.Again, p.recheckAfter(scene), scene.Network.LookAgainAfter())
 	for _, action := range actions {
 		if err := p.applyProvider(ctx, scene, action.Do); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)

@@ -38,6 +38,15 @@ func Requeue(again time.Duration, err error) (ctrl.Result, error) {
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
+// Soonest returns the shortest of several delays, where 0 means never.
+func Soonest(delays ...time.Duration) time.Duration {
+	delays = slices.DeleteFunc(delays, func(d time.Duration) bool { return d <= 0 })
+	if len(delays) == 0 {
+		return 0
+	}
+	return slices.Min(delays)
+}
+
 // AddFinalizer adds a finalizer if it is missing, and reports whether it added it. It returns a
 // conflict if another writer has changed the object, because that change may be the deletion of the
 // object.

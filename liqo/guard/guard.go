@@ -27,7 +27,6 @@ import (
 
 // Options configure a Guard.
 type Options struct {
-	// ClusterID is the ID of this cluster.
 	ClusterID string
 	// InstructionNamespace is the namespace of the ProviderInstructions.
 	InstructionNamespace string

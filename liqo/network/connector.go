@@ -21,7 +21,6 @@ import (
 
 // Options configure a Connector.
 type Options struct {
-	// ClusterID is the ID of this cluster.
 	ClusterID string
 	// LiqoNamespace is the namespace of Liqo, which holds its gateway templates and its record
 	// of this cluster's networks.

@@ -7,13 +7,10 @@ import (
 	"maps"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"cmp"
@@ -23,7 +20,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -262,56 +258,6 @@ func isOvertaken(err error) bool { return fault.ReasonOf(err) == fault.Conflict 
 func isUnreached(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
 	return !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary()
-}
-
-// writeConditions writes the conditions and records events. It writes nothing if neither the
-// conditions nor the anchors changed (isUnsteady says which new messages do not count), so that a
-// regular advertisement does not cause a write to the API server. The first condition must be
-// Ready, which says whether the broker has the advertisement.
-func (r *Reconciler) writeConditions(ctx context.Context, adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) error {
-	before := adv.DeepCopy()
-	now := metav1.Time{Time: r.options.Clock.Now()}
-	var changed []metav1.Condition
-	same := !removeConditions(adv, conditions) && adv.Status.ObservedGeneration == adv.Generation
-	for _, c := range conditions {
-		c.Message = message.Clip(c.Message, message.MaxStatus)
-		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
-		meta.SetStatusCondition(&adv.Status.Conditions, c)
-		old := meta.FindStatusCondition(before.Status.Conditions, c.Type)
-		if message.ChangedCondition(adv.Status.Conditions, before.Status.Conditions, c.Type) != nil && (old != nil || !isQuiet(c)) {
-			changed = append(changed, c)
-		}
-		same = same && old != nil && (c.Message == old.Message || isUnsteady(c))
-	}
-	adv.Status.Anchors = keepAnchor(adv.Status.Anchors, r.anchor, now.Time)
-	if len(changed) == 0 && same && equality.Semantic.DeepEqual(adv.Status.Anchors, before.Status.Anchors) {
-		return nil
-	}
-	adv.Status.Published = conditions[0].Status == metav1.ConditionTrue
-	adv.Status.Message = message.Clip(conditions[0].Message, message.MaxStatus)
-	adv.Status.ObservedGeneration = adv.Generation
-	if adv.Status.Published {
-		adv.Status.LastPublished = &now
-	}
-	if err := r.client.Status().Patch(ctx, adv, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("write status of advertisement %q: %w", adv.Name, err)
-	}
-	for _, c := range changed {
-		log.FromContext(ctx).Info("condition changed", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
-		r.recordTransition(adv, c)
-	}
-	return nil
-}
-
-// removeConditions removes optional conditions that are not in the given list, for example after
-// the configuration file was removed. It reports whether it removed one.
-func removeConditions(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
-	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionPeeringSkipped, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced, agentv1alpha1.ConditionGuarded, agentv1alpha1.ConditionLeaving} {
-		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
-			forgotten = true
-		}
-	}
-	return forgotten
 }
 
 // conflictLater turns the error of a write to a stale object into a retry. Such errors are

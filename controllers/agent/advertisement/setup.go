@@ -95,7 +95,6 @@ type Offered struct {
 
 // Options of a Reconciler. Only ClusterID is required.
 type Options struct {
-	// ClusterID of this cluster.
 	ClusterID string
 	// ClusterName is a display name; empty means ClusterID.
 	ClusterName string
@@ -123,8 +122,7 @@ type Options struct {
 	// NoteJournal is called with the ID of the broker's journal whenever the broker has accepted an
 	// advertisement; nil if nobody needs it.
 	NoteJournal func(id string)
-	// Clock defaults to the wall clock.
-	Clock clock.PassiveClock
+	Clock       clock.PassiveClock
 }
 
 func (o *Options) setDefaults() {

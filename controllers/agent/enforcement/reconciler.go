@@ -58,7 +58,7 @@ func (r *Reconciler) enforceGrant(ctx context.Context, inst *agentv1alpha1.Provi
 	}
 	room := allowance.Limits.Sub(enforcement.Used(pods)).Sub(unseen)
 	retries, err := r.wakeWaiting(ctx, inst, room)
-	return soonestOf(expires, clears, retries), err
+	return patch.Soonest(expires, clears, retries), err
 }
 
 func allowanceOf(inst *agentv1alpha1.ProviderInstruction) (a enforcement.Allowance, err error) {
@@ -183,14 +183,4 @@ func (r *Reconciler) patchStatus(ctx context.Context, inst *agentv1alpha1.Provid
 	change()
 	_, err := patch.StatusFields(ctx, r.client, inst, before)
 	return err
-}
-
-// soonestOf returns the smallest positive duration, or 0 if there is none.
-func soonestOf(all ...time.Duration) (first time.Duration) {
-	for _, d := range all {
-		if d > 0 && (first == 0 || d < first) {
-			first = d
-		}
-	}
-	return first
 }

@@ -8,6 +8,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
@@ -42,12 +43,12 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 		case seen && !pod.fits(room):
 			continue
 		case seen && left > 0:
-			room, next = room.Sub(pod.request), soonestOf(next, left)
+			room, next = room.Sub(pod.request), patch.Soonest(next, left)
 			continue
 		case reads == mostWoken && seen:
-			return soonestOf(next, retryEvery), nil
+			return patch.Soonest(next, retryEvery), nil
 		case reads == mostWoken:
-			return soonestOf(next, wakeEvery), nil
+			return patch.Soonest(next, wakeEvery), nil
 		}
 		reads++
 		retry, err := r.opts.Peering.ReadWaiting(ctx, w)
@@ -65,7 +66,7 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 		}
 		room = room.Sub(pod.request)
 		if left > 0 {
-			next = soonestOf(next, left)
+			next = patch.Soonest(next, left)
 			continue
 		}
 		pod.retries, pod.retried = pod.retries+1, now
@@ -73,7 +74,7 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 		if err := r.opts.Peering.Retry(ctx, retry); err != nil {
 			return 0, err
 		}
-		next = soonestOf(next, retryEvery)
+		next = patch.Soonest(next, retryEvery)
 	}
 	return next, nil
 }

@@ -28,10 +28,8 @@ import (
 
 // Options of a Reconciler; all are required.
 type Options struct {
-	// InstructionNamespace holds the ProviderInstructions.
 	InstructionNamespace string
-	// Clock is used to set the times of conditions.
-	Clock clock.PassiveClock
+	Clock                clock.PassiveClock
 }
 
 // Reconciler updates the status of the LendingPolicy.

@@ -64,7 +64,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	r.reportExcess(inst)
 	stays, err := r.reportOutcome(ctx, inst, state)
 	if stays {
-		return plan.Soonest(state.Again, departureRetry), err
+		return patch.Soonest(state.Again, departureRetry), err
 	}
 	return state.Again, err
 }

@@ -38,7 +38,6 @@ type Admit func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (a
 
 // Options of the controllers. Namespace, Admit, Reporter, Outbox, Recorder and Clock are required.
 type Options struct {
-	// Namespace of the ProviderInstructions.
 	Namespace string
 	// Admit decides whether this cluster provides a placement.
 	Admit Admit
@@ -66,12 +65,9 @@ type Options struct {
 	// it.
 	Reporter transport.StatusReporter
 	Outbox   *outbox.Outbox
-	// Recorder records events on instructions.
 	Recorder events.EventRecorder
-	// Clock is used to set the times of conditions.
-	Clock clock.PassiveClock
-	// Steps makes spans of the steps of placements; nil if no spans are wanted.
-	Steps *tracing.Steps
+	Clock    clock.PassiveClock
+	Steps    *tracing.Steps
 }
 
 // Reconciler carries out ProviderInstructions.

@@ -56,7 +56,6 @@ const (
 
 // Options of the controller. All are required.
 type Options struct {
-	// ClusterID of this cluster.
 	ClusterID string
 	// Reader reads from the API server, because the bounds of a namespace must not be stale.
 	Reader client.Reader

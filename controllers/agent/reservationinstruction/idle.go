@@ -5,7 +5,7 @@ import (
 	"time"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 const (
@@ -54,7 +54,7 @@ func (r *Reconciler) vacateNode(ctx context.Context, inst *agentv1alpha1.Reserva
 		r.reports.SayVacant(name, number, inst.Spec.Idle.ReleaseAt.UTC().Format(time.RFC3339))
 	default:
 		r.reports.StopVacant(name, number)
-		again = plan.Soonest(again, wait)
+		again = patch.Soonest(again, wait)
 	}
-	return plan.Soonest(again, vacateRetry), nil
+	return patch.Soonest(again, vacateRetry), nil
 }

@@ -56,7 +56,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		return never, err
 	}
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
-		return plan.Soonest(plan.Soonest(state.Again, vacating), untilNotice(inst, r.opts.ExpiryNotice, now)), nil
+		return patch.Soonest(state.Again, vacating, untilNotice(inst, r.opts.ExpiryNotice, now)), nil
 	}
 	departed, err := r.removeFinalizer(ctx, inst)
 	if !departed {

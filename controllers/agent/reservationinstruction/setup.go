@@ -33,7 +33,6 @@ import (
 // Options of the controller. All except Peering, Reach, ExpiryNotice, ObserveDrain and Steps are
 // required.
 type Options struct {
-	// Namespace of the ReservationInstructions.
 	Namespace string
 	// Peering peers with other clusters through Liqo. It is nil for an agent that only reserves
 	// capacity.
@@ -44,18 +43,15 @@ type Options struct {
 	// it.
 	Reporter transport.StatusReporter
 	Outbox   *outbox.Outbox
-	// Clock is used to set the times of conditions.
-	Clock clock.PassiveClock
+	Clock    clock.PassiveClock
 	// ExpiryNotice is how long before the expiry of a reservation the condition Ending announces
 	// it; 0 disables the announcement.
 	ExpiryNotice time.Duration
-	// Recorder records events on instructions.
-	Recorder events.EventRecorder
+	Recorder     events.EventRecorder
 	// ObserveDrain is called with the result and the duration of each drain that has ended. It may
 	// be nil.
 	ObserveDrain func(DrainResult, time.Duration)
-	// Steps makes spans of the steps of placements; nil if no spans are wanted.
-	Steps *tracing.Steps
+	Steps        *tracing.Steps
 }
 
 // Reconciler carries out ReservationInstructions.

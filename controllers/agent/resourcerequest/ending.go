@@ -8,18 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
-
-// endReasons maps the broker's reason for the end of a reservation to a reason of the condition
-// Ending.
-var endReasons = map[v1.ReservationEndReason]string{
-	v1.ReservationEndReasonExpired:   agentv1alpha1.ReasonExpired,
-	v1.ReservationEndReasonPreempted: agentv1alpha1.ReasonPreempted,
-	v1.ReservationEndReasonFailed:    agentv1alpha1.ReasonFailed,
-	v1.ReservationEndReasonReleased:  agentv1alpha1.ReasonReleased,
-	v1.ReservationEndReasonIdle:      agentv1alpha1.ReasonIdle,
-}
 
 func (e editor) setEnding(reason, message string) {
 	e.setCondition(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, reason, message)

@@ -140,9 +140,7 @@ func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.Resou
 	}
 	var next time.Duration
 	status.obstacle, next = r.findObstacle(ctx, rr, all)
-	if again == never || next != never && next < again {
-		again = next
-	}
+	again = patch.Soonest(again, next)
 	status.mirrorInstructions(all, access)
 	if err := r.showNode(ctx, rr); err != nil {
 		return never, err

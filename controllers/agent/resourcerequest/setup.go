@@ -66,15 +66,13 @@ type Broker interface {
 
 // Options of a Reconciler. Only ClusterID is required.
 type Options struct {
-	// ClusterID of this cluster.
 	ClusterID string
 	// InstructionNamespace holds the ReservationInstructions; inbox.DefaultNamespace if empty.
 	InstructionNamespace string
 	// Reader reads from the API server the bounds of a namespace and the requests that count against them, because a
 	// stale cache could let requests exceed the bounds. If nil, the client is used, which may read from a cache.
 	Reader client.Reader
-	// Clock defaults to the wall clock.
-	Clock clock.Clock
+	Clock  clock.Clock
 	// HideActors makes the agent send no names of users to the broker.
 	HideActors bool
 	// Receipts checks the broker's receipts. If it is nil, none are kept.

@@ -230,8 +230,8 @@ func (e editor) setUnsure(reason, what string, err error) {
 
 func (e editor) setEnded(a *v1.Reservation) {
 	e.setCost(a.Cost)
-	if reason, known := endReasons[a.EndReason]; known {
-		e.setEnding(reason, "the broker has ended the reservation: "+a.Message)
+	if a.EndReason.Valid() {
+		e.setEnding(string(a.EndReason), "the broker has ended the reservation: "+a.Message)
 	}
 	e.leaveEditUnobserved()
 	switch a.EndReason {

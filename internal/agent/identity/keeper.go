@@ -47,7 +47,6 @@ type Options struct {
 	// Token is the token that `broker enrol` printed. If it is empty, an administrator must approve
 	// the enrolment.
 	Token string
-	// Clock defaults to the wall clock.
 	Clock clock.Clock
 	Log   logr.Logger
 }

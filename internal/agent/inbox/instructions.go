@@ -47,8 +47,7 @@ type Options struct {
 	Reader client.Reader
 	// Look is called with the name of a ResourceRequest whose phase has changed at the broker, for
 	// example in the queue. Instructions do not contain this phase. Look may be nil.
-	Look func(types.NamespacedName)
-	// Clock defaults to the wall clock.
+	Look  func(types.NamespacedName)
 	Clock clock.Clock
 	// HideActors makes the agent send no names of users to the broker.
 	HideActors bool
