@@ -7,5 +7,5 @@
 //	                          │ signed envelopes          Sign, Verify
 //	server CA  ── signs ──▶ broker's certificate  server auth
 //	                          │ TLS to agents             ServerTLS
-//	                          │ signed receipts           ReceiptSigner, VerifyReceipt
+//	                          │ signed receipts           ReceiptSigner, VerifyStatement
 package pki

@@ -15,16 +15,19 @@ import (
 // MaxReceiptChain is the maximum number of certificates of a receipt.
 const MaxReceiptChain = 4
 
-// receiptDomain begins the bytes that are signed for a receipt, so that a signature made for
+// Domain says what a statement is about. It begins the signed bytes, so that a signature is valid only
+// for a statement of its domain.
+type Domain string
+
+// JournalHeads is the domain of statements about the head of the journal.
+const JournalHeads Domain = "liqo-resource-broker journal head v1\x00"
+
+// Receipts is the domain of receipts. It begins the bytes that are signed for a receipt, so that a signature made for
 // another purpose is never valid for a receipt. A signature in a TLS 1.3 handshake covers bytes
 // that begin with 64 spaces. A signed JWT contains no spaces. In TLS 1.2, the signed bytes begin
 // with a nonce that the client chooses and a nonce of the server. To make them the beginning of a
 // receipt, an attacker would need certificates whose digest equals the server's nonce.
-const receiptDomain = "liqo-resource-broker receipt v1\x00"
-
-// headDomain begins the signed bytes of heads of the journal, as receiptDomain begins those of receipts, so that no
-// head is valid as a receipt and no receipt as a head.
-const headDomain = "liqo-resource-broker journal head v1\x00"
+const Receipts Domain = "liqo-resource-broker receipt v1\x00"
 
 // ReceiptSigner signs the statements of receipts, and of heads of the journal, with the key of a server certificate.
 type ReceiptSigner struct {
@@ -57,17 +60,8 @@ func isRoot(der []byte) bool {
 	return err == nil && bytes.Equal(cert.RawIssuer, cert.RawSubject)
 }
 
-// Sign returns the signature of the statement of a receipt.
-func (s *ReceiptSigner) Sign(statement []byte) ([]byte, error) {
-	return s.signIn(receiptDomain, statement)
-}
-
-// SignHead returns the signature of a statement about the head of the journal.
-func (s *ReceiptSigner) SignHead(statement []byte) ([]byte, error) {
-	return s.signIn(headDomain, statement)
-}
-
-func (s *ReceiptSigner) signIn(domain string, statement []byte) ([]byte, error) {
+// Sign returns the signature of a statement.
+func (s *ReceiptSigner) Sign(domain Domain, statement []byte) ([]byte, error) {
 	signature, err := signMessage(s.key, receiptBytes(domain, s.digest, statement))
 	if err != nil {
 		return nil, fmt.Errorf("sign with the key of the server certificate: %w", err)
@@ -75,19 +69,9 @@ func (s *ReceiptSigner) signIn(domain string, statement []byte) ([]byte, error) 
 	return signature, nil
 }
 
-// VerifyReceipt checks the signature of the statement of a receipt, and returns the certificate of the server that
-// signed it. The certificate chain must lead to roots, allow server authentication, and have been valid at the given
-// time.
-func VerifyReceipt(statement []byte, certificates [][]byte, signature []byte, roots *x509.CertPool, at time.Time) (*x509.Certificate, error) {
-	return verifyIn(receiptDomain, statement, certificates, signature, roots, at)
-}
-
-// VerifyHead does what VerifyReceipt does, for a statement about the head of the journal.
-func VerifyHead(statement []byte, certificates [][]byte, signature []byte, roots *x509.CertPool, at time.Time) (*x509.Certificate, error) {
-	return verifyIn(headDomain, statement, certificates, signature, roots, at)
-}
-
-func verifyIn(domain string, statement []byte, certificates [][]byte, signature []byte, roots *x509.CertPool, at time.Time) (*x509.Certificate, error) {
+// VerifyStatement checks the signature of a statement, and returns the certificate of the server that signed it. The
+// certificate chain must lead to roots, allow server authentication, and have been valid at the given time.
+func VerifyStatement(domain Domain, statement []byte, certificates [][]byte, signature []byte, roots *x509.CertPool, at time.Time) (*x509.Certificate, error) {
 	if roots == nil {
 		// With nil, x509 would use the system's CAs.
 		return nil, errors.New("no CA to verify it with")
@@ -107,7 +91,7 @@ func verifyIn(domain string, statement []byte, certificates [][]byte, signature 
 
 // receiptBytes returns the bytes that are signed. No domain begins with another one, and the digest has
 // a fixed length, so different inputs never give the same bytes.
-func receiptBytes(domain string, chain [sha256.Size]byte, statement []byte) []byte {
+func receiptBytes(domain Domain, chain [sha256.Size]byte, statement []byte) []byte {
 	return slices.Concat([]byte(domain), chain[:], statement)
 }
 

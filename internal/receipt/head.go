@@ -33,7 +33,7 @@ func (s *Signer) SignHead(place Place, now time.Time) (*brokerv1alpha1.Receipt, 
 	if err != nil {
 		return nil, fmt.Errorf("head of the journal at position %d: %w", place.Position, err)
 	}
-	signature, err := key.SignHead(text)
+	signature, err := key.Sign(pki.JournalHeads, text)
 	if err != nil {
 		return nil, fmt.Errorf("head of the journal at position %d: %w", place.Position, err)
 	}
@@ -47,7 +47,7 @@ func VerifyHead(r *brokerv1alpha1.Receipt, roots *x509.CertPool) (*Head, *x509.C
 	if err != nil {
 		return nil, nil, err
 	}
-	signer, err := pki.VerifyHead([]byte(r.Statement), r.Certificates, r.Signature, roots, h.SignedAt)
+	signer, err := pki.VerifyStatement(pki.JournalHeads, []byte(r.Statement), r.Certificates, r.Signature, roots, h.SignedAt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the signed head of the journal is not valid: %w", err)
 	}

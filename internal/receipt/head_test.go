@@ -55,10 +55,10 @@ func TestHeadIsNoReceiptAndReceiptIsNoHead(t *testing.T) {
 	if _, _, err := receipt.VerifyHead(agreed, a.Pool()); err == nil {
 		t.Error("a receipt is valid as a head")
 	}
-	if _, err := pki.VerifyReceipt([]byte(head.Statement), head.Certificates, head.Signature, a.Pool(), testTime); err == nil {
+	if _, err := pki.VerifyStatement(pki.Receipts, []byte(head.Statement), head.Certificates, head.Signature, a.Pool(), testTime); err == nil {
 		t.Error("the signature of a head is valid for a receipt")
 	}
-	if _, err := pki.VerifyHead([]byte(agreed.Statement), agreed.Certificates, agreed.Signature, a.Pool(), testTime); err == nil {
+	if _, err := pki.VerifyStatement(pki.JournalHeads, []byte(agreed.Statement), agreed.Certificates, agreed.Signature, a.Pool(), testTime); err == nil {
 		t.Error("the signature of a receipt is valid for a head")
 	}
 }

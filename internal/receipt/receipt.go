@@ -50,7 +50,7 @@ func (s *Signer) Sign(a *Agreement, place Place, now time.Time) (*brokerv1alpha1
 	if len(text) > maxStatement {
 		return nil, fmt.Errorf("receipt of %s: a statement of %d bytes exceeds the limit of %d", a.placementName(), len(text), maxStatement)
 	}
-	signature, err := key.Sign(text)
+	signature, err := key.Sign(pki.Receipts, text)
 	if err != nil {
 		return nil, fmt.Errorf("receipt of %s: %w", a.placementName(), err)
 	}
@@ -91,7 +91,7 @@ func Verify(r *brokerv1alpha1.Receipt, roots *x509.CertPool) (*Statement, *x509.
 	if err != nil {
 		return nil, nil, err
 	}
-	signer, err := pki.VerifyReceipt([]byte(r.Statement), r.Certificates, r.Signature, roots, s.SignedAt)
+	signer, err := pki.VerifyStatement(pki.Receipts, []byte(r.Statement), r.Certificates, r.Signature, roots, s.SignedAt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the receipt is not valid: %w", err)
 	}

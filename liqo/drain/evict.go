@@ -36,20 +36,6 @@ type attempt struct {
 	refusal string
 }
 
-// attempts holds the last refused attempt for each pod of a draining placement, by the placement's
-// name and the pod's UID. Their times determine which pods are tried next, and their reasons appear
-// in the placement's condition. They are kept in memory only.
-type attempts map[string]map[types.UID]attempt
-
-func (a attempts) noteAttempt(placement string, pod types.UID, last attempt) {
-	if a[placement] == nil {
-		a[placement] = map[types.UID]attempt{}
-	}
-	a[placement][pod] = last
-}
-
-func (a attempts) forgetPlacement(placement string) { delete(a, placement) }
-
 // Drainer empties the virtual nodes of ended placements. It is not safe for concurrent use.
 type Drainer struct {
 	client client.Client
@@ -57,18 +43,21 @@ type Drainer struct {
 	reader client.Reader
 	clock  clock.PassiveClock
 	// timeout is how long pods are evicted. The pods that are left after that are deleted.
-	timeout  time.Duration
-	attempts attempts
+	timeout time.Duration
+	// attempts holds the last refused attempt for each pod of a draining placement, by the placement's
+	// name and the pod's UID. Their times determine which pods are tried next, and their reasons appear
+	// in the placement's condition. They are kept in memory only.
+	attempts map[string]map[types.UID]attempt
 }
 
 // New returns a Drainer that evicts the pods of a node for timeout, and then deletes the pods that
 // are left.
 func New(c client.Client, reader client.Reader, now clock.PassiveClock, timeout time.Duration) *Drainer {
-	return &Drainer{client: c, reader: reader, clock: now, timeout: timeout, attempts: attempts{}}
+	return &Drainer{client: c, reader: reader, clock: now, timeout: timeout, attempts: map[string]map[types.UID]attempt{}}
 }
 
 // Forget drops the recorded attempts for the pods of a placement.
-func (d *Drainer) Forget(placement string) { d.attempts.forgetPlacement(placement) }
+func (d *Drainer) Forget(placement string) { delete(d.attempts, placement) }
 
 // Target is a placement whose virtual node is being drained.
 type Target struct {
@@ -245,7 +234,10 @@ func (d *Drainer) tryEach(placement string, pods []plan.PodView, ask func(plan.P
 		case !isRefusal(err):
 			return fmt.Errorf("pod %q of namespace %q: %w", pod.Name, pod.Namespace, err)
 		default:
-			d.attempts.noteAttempt(placement, pod.UID, attempt{at: d.clock.Now(), refusal: refusalOf(err)})
+			if d.attempts[placement] == nil {
+				d.attempts[placement] = map[types.UID]attempt{}
+			}
+			d.attempts[placement][pod.UID] = attempt{at: d.clock.Now(), refusal: refusalOf(err)}
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -73,7 +74,7 @@ func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 		return refuseSigning("certificate request for another cluster: %s", err)
 	}
 	if len(request.Subject.Organization) == 0 {
-		return refuseSigning("certificate request for another cluster: its subject %q has no organisation", handshake.Shorten(request.Subject.String()))
+		return refuseSigning("certificate request for another cluster: its subject %q has no organisation", message.Clip(request.Subject.String(), handshake.MaxQuoted))
 	}
 	want := handshake.Subject{Organisation: request.Subject.Organization[0], CommonName: request.Subject.CommonName}
 	if err := handshake.CheckSigningRequest(csr, want); err != nil {
@@ -133,7 +134,7 @@ func (g *Guard) checkTenantIn(ctx context.Context, reader client.Reader, consume
 		}
 		return object.Ours(ns) || g.opts.Elsewhere, nil
 	}
-	return false, refuseSigning("certificate request for another cluster: no Tenant of cluster %q is here", handshake.Shorten(consumer))
+	return false, refuseSigning("certificate request for another cluster: no Tenant of cluster %q is here", message.Clip(consumer, handshake.MaxQuoted))
 }
 
 // isByKeyOf reports whether a certificate request uses the Tenant's key. A Tenant that was made

@@ -8,7 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // maxSigningRequest is the size in bytes of the largest certificate request that is parsed. A
@@ -43,7 +44,7 @@ func CheckSigningRequest(csr []byte, want Subject) error {
 		return fmt.Errorf("subject %q: %w", want, err)
 	}
 	if !bytes.Equal(request.RawSubject, expected) {
-		return fmt.Errorf("its subject is %q, want exactly %q", Shorten(request.Subject.String()), want)
+		return fmt.Errorf("its subject is %q, want exactly %q", message.Clip(request.Subject.String(), MaxQuoted), want)
 	}
 	if len(request.Extensions) > 0 {
 		return fmt.Errorf("it asks for extension %v, want none", request.Extensions[0].Id)
@@ -92,11 +93,5 @@ func checkNoAttributes(rawTBS []byte) error {
 	return nil
 }
 
-// Shorten truncates a text that a peer has sent, for use in messages and logs.
-func Shorten(s string) string {
-	const most = 200
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
-}
+// MaxQuoted limits the length of a text of a peer in messages and logs.
+const MaxQuoted = 200

@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
 )
 
-// The labels and the taint of Liqo's virtual nodes. They are repeated here because only the
+// The labels of Liqo's virtual nodes. They are repeated here because only the
 // packages under liqo may import Liqo.
 const (
 	liqoTypeLabel    = "liqo.io/type"
 	liqoClusterLabel = "liqo.io/remote-cluster-id"
-	virtualNodeTaint = "virtual-node.liqo.io/not-allowed"
 )
 
 // selectsRequest reports whether a pod selects virtual nodes by the label of a request or a
@@ -94,15 +94,11 @@ func qualifyRequests(spec *corev1.PodSpec, namespace string) (changed bool) {
 // offloaded namespaces. Pods need it if they are created before their request, when their namespace
 // is not offloaded yet: nothing would add the toleration later.
 func tolerateVirtualNodes(spec *corev1.PodSpec) bool {
-	if slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool {
-		key := t.Key == virtualNodeTaint || t.Key == "" && t.Operator == corev1.TolerationOpExists
-		value := t.Operator == corev1.TolerationOpExists || t.Value == "true"
-		return key && value && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute) && t.TolerationSeconds == nil
-	}) {
+	if burst.ToleratesVirtualNodes(spec.Tolerations) {
 		return false
 	}
 	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
-		Key: virtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		Key: burst.VirtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
 	})
 	return true
 }

@@ -22,7 +22,7 @@ const (
 	liqoTypeLabel    = "liqo.io/type"
 	liqoVirtualNode  = "virtual-node"
 	liqoClusterLabel = "liqo.io/remote-cluster-id"
-	virtualNodeTaint = "virtual-node.liqo.io/not-allowed"
+	VirtualNodeTaint = "virtual-node.liqo.io/not-allowed"
 )
 
 // Selection is the part of a BurstPolicy that decides which pods the policy selects.
@@ -83,7 +83,7 @@ func KindOf(pod *corev1.Pod, policies []Selection) *Kind {
 // created.
 func whyUnprepared(spec *corev1.PodSpec) Skip {
 	switch {
-	case !toleratesVirtualNodes(spec.Tolerations):
+	case !ToleratesVirtualNodes(spec.Tolerations):
 		return SkipNotPrepared
 	case !limitsEqualRequests(spec):
 		return SkipLimits
@@ -147,7 +147,7 @@ var systemKeys = regexp.MustCompile(`^([^/]*[.])?(kubernetes[.]io|k8s[.]io|liqo[
 // Providers accept the tolerations that Kubernetes adds to every pod, and any toleration of other taints.
 func isRefusedToleration(t corev1.Toleration) bool {
 	switch {
-	case t.Key == virtualNodeTaint:
+	case t.Key == VirtualNodeTaint:
 		return false
 	case t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable:
 		return t.Effect != corev1.TaintEffectNoExecute || t.TolerationSeconds == nil
@@ -226,11 +226,11 @@ func countResources(spec *corev1.PodSpec) int {
 	return len(names)
 }
 
-// toleratesVirtualNodes reports whether a pod may stay on Liqo's virtual nodes. The agent's webhook
+// ToleratesVirtualNodes reports whether a pod may stay on Liqo's virtual nodes. The agent's webhook
 // gives pods this toleration when they are created.
-func toleratesVirtualNodes(tolerations []corev1.Toleration) bool {
+func ToleratesVirtualNodes(tolerations []corev1.Toleration) bool {
 	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
-		key := t.Key == virtualNodeTaint || t.Key == "" && t.Operator == corev1.TolerationOpExists
+		key := t.Key == VirtualNodeTaint || t.Key == "" && t.Operator == corev1.TolerationOpExists
 		value := t.Operator == corev1.TolerationOpExists || t.Value == "true"
 		return key && value && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute) && t.TolerationSeconds == nil
 	})

@@ -174,11 +174,11 @@ var tolerated = map[string]bool{
 // podKey identifies a pod: its UID as bytes.
 type podKey [16]byte
 
-func keyOf(meta *metav1.ObjectMeta) podKey {
-	if id, err := uuid.Parse(string(meta.UID)); err == nil {
+func keyOf(pod metav1.Object) podKey {
+	if id, err := uuid.Parse(string(pod.GetUID())); err == nil {
 		return podKey(id)
 	}
-	sum := sha256.Sum256([]byte(string(meta.UID) + "/" + meta.Namespace + "/" + meta.Name))
+	sum := sha256.Sum256([]byte(string(pod.GetUID()) + "/" + pod.GetNamespace() + "/" + pod.GetName()))
 	return podKey(sum[:16])
 }
 

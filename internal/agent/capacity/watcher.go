@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -226,8 +227,9 @@ func (w *Watcher) watchNodes(ctx context.Context) {
 }
 
 func (w *Watcher) nodeReflector(lent *lendable) *cache.Reflector {
-	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
-		trim: trimNode(lent.shownKeys(w.nodeLabels), lent),
+	shown := lent.shownKeys(w.nodeLabels)
+	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[*corev1.Node, nodeFacts]{
+		factsOf: func(n *corev1.Node) nodeFacts { return factsOfNode(n, shown, lent) },
 		set: func(t trimmed[nodeFacts]) {
 			w.applyEvent(func() bool { return w.accounts.setNode(t.name, t.facts) })
 		},
@@ -257,8 +259,13 @@ type podAccounts[F any] interface {
 // podReflector returns a reflector that passes the pods of one watch to the accounts. It sets known
 // after the first full list.
 func podReflector[F any](w *Watcher, name string, from cache.ListerWatcher, known *bool, factsOf func(*corev1.Pod) F, to podAccounts[F]) *cache.Reflector {
-	return cache.NewReflectorWithOptions(from, &corev1.Pod{}, &sink[F]{
-		trim:   trimPod(w.placeholders, factsOf),
+	return cache.NewReflectorWithOptions(from, &corev1.Pod{}, &sink[*corev1.Pod, F]{
+		factsOf: func(p *corev1.Pod) (none F) {
+			if p.Namespace == w.placeholders && p.Labels[agentv1alpha1.PlaceholderLabel] != "" {
+				return none
+			}
+			return factsOf(p)
+		},
 		set:    func(t trimmed[F]) { w.applyEvent(func() bool { return to.setPod(t.key, t.facts) }) },
 		remove: func(t trimmed[F]) { w.applyEvent(func() bool { return to.removePod(t.key) }) },
 		replace: func(all []trimmed[F]) {

@@ -40,20 +40,11 @@ func (s *Scout) Forget(placement string) {
 // Checked returns a channel of the names of placements whose probe has finished.
 func (s *Scout) Checked() <-chan event.TypedGenericEvent[string] { return s.checked }
 
-func (s *Scout) nextCheck() (string, *check) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.urgent) > 0 {
-		placement := s.urgent[0]
-		s.urgent = s.urgent[1:]
-		if c := s.checks[placement]; c != nil && !c.done {
-			return placement, c
-		}
+func (s *Scout) checkProvider(ctx context.Context, placement string, c *check) {
+	_, err := s.dialTwice(ctx, c.endpoint)
+	if ctx.Err() != nil {
+		return
 	}
-	return "", nil
-}
-
-func (s *Scout) recordCheck(ctx context.Context, placement string, c *check, err error) {
 	s.mu.Lock()
 	c.done = true
 	if err != nil {

@@ -3,7 +3,6 @@ package reach
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -85,24 +84,8 @@ func (s *Scout) Start(ctx context.Context) error {
 // runNextProbe runs the next probe. If there is none, it waits until there may be one. It returns
 // false once ctx has ended.
 func (s *Scout) runNextProbe(ctx context.Context) bool {
-	if placement, c := s.nextCheck(); c != nil {
-		_, err := s.dialTwice(ctx, c.endpoint)
-		if ctx.Err() == nil {
-			s.recordCheck(ctx, placement, c, err)
-		}
-		return ctx.Err() == nil
-	}
-	if peer, ok := s.nextPeer(); ok {
-		if !s.pauseFor(ctx, rand.N(spread)) {
-			return false
-		}
-		roundTrip, err := s.dialTwice(ctx, peer.EndpointURL)
-		if err == nil && s.through != nil {
-			roundTrip, err = s.measureTunnel(ctx, peer.ClusterID, roundTrip)
-		}
-		if ctx.Err() == nil {
-			s.noteResult(peer, roundTrip, err)
-		}
+	if probe := s.nextProbe(); probe != nil {
+		probe(ctx)
 		return ctx.Err() == nil
 	}
 	select {
@@ -111,6 +94,25 @@ func (s *Scout) runNextProbe(ctx context.Context) bool {
 	case <-s.more:
 		return true
 	}
+}
+
+// nextProbe returns the next probe, those of providers first; nil if there is none.
+func (s *Scout) nextProbe() func(context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.urgent) > 0 {
+		placement := s.urgent[0]
+		s.urgent = s.urgent[1:]
+		if c := s.checks[placement]; c != nil && !c.done {
+			return func(ctx context.Context) { s.checkProvider(ctx, placement, c) }
+		}
+	}
+	if len(s.peers) == 0 {
+		return nil
+	}
+	peer := s.peers[0]
+	s.peers = s.peers[1:]
+	return func(ctx context.Context) { s.surveyPeer(ctx, peer) }
 }
 
 // dialTwice probes an endpoint, and once more if that fails.

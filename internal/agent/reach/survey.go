@@ -3,6 +3,11 @@ package reach
 import (
 	"time"
 
+	"context"
+	"math/rand/v2"
+	"maps"
+	"slices"
+
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
@@ -29,7 +34,7 @@ func newSurvey() survey { return survey{found: map[string]v1.Link{}, shut: map[s
 // dropped.
 func (s *Scout) Ask(peers []v1.Peer) {
 	s.mu.Lock()
-	s.peers = append([]v1.Peer(nil), peers...)
+	s.peers = slices.Clone(peers)
 	s.mu.Unlock()
 	s.wakeWorkers()
 }
@@ -38,11 +43,7 @@ func (s *Scout) Ask(peers []v1.Peer) {
 func (s *Scout) Found() []v1.Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []v1.Link
-	for _, l := range s.survey.found {
-		out = append(out, l)
-	}
-	return out
+	return slices.Collect(maps.Values(s.survey.found))
 }
 
 // Told removes the given results, which the broker has received. It keeps a result that was
@@ -61,15 +62,17 @@ func (s *Scout) Told(links []v1.Link) {
 // again. A peer counts as reachable before its first probe. The channel must have only one reader.
 func (s *Scout) News() <-chan struct{} { return s.news }
 
-func (s *Scout) nextPeer() (v1.Peer, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.peers) == 0 {
-		return v1.Peer{}, false
+func (s *Scout) surveyPeer(ctx context.Context, peer v1.Peer) {
+	if !s.pauseFor(ctx, rand.N(spread)) {
+		return
 	}
-	next := s.peers[0]
-	s.peers = s.peers[1:]
-	return next, true
+	roundTrip, err := s.dialTwice(ctx, peer.EndpointURL)
+	if err == nil && s.through != nil {
+		roundTrip, err = s.measureTunnel(ctx, peer.ClusterID, roundTrip)
+	}
+	if ctx.Err() == nil {
+		s.noteResult(peer, roundTrip, err)
+	}
 }
 
 func (s *Scout) noteResult(p v1.Peer, roundTrip time.Duration, err error) {
