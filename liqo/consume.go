@@ -123,8 +123,7 @@ func (p consumerSide) applyConsumer(ctx context.Context, s *consumerScene, a pla
 	return p.applyHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
 
-// consumerWrites maps actions to the functions that carry them out. It contains the actions that
-// need no argument besides the scene.
+// consumerWrites contains the actions that need no argument besides the scene.
 var consumerWrites = map[plan.Verb]func(consumerSide, context.Context, *consumerScene) error{
 	plan.WriteIdentity: consumerSide.writeIdentity,
 	plan.WriteSlice:    consumerSide.writeSlice,

@@ -8,11 +8,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -105,8 +104,7 @@ func (p *Peering) actAsProvider(ctx context.Context, inst *agentv1alpha1.Reserva
 	return state
 }
 
-// appointDeputy returns the deputy of a provider. It makes a new deputy if Remote returns another
-// client than before, which happens when the kubeconfig has changed.
+// appointDeputy makes a new deputy if the kubeconfig has changed, so that Remote returns another client.
 func (p *Peering) appointDeputy(provider string) (*deputy, error) {
 	if p.opts.Remote == nil {
 		return nil, errors.New("install one there, or run this one with --peering-mode=kubeconfig and a kubeconfig of that cluster")
@@ -200,8 +198,7 @@ func (d *deputy) providePlacement(ctx context.Context, inst *agentv1alpha1.Reser
 	return nil
 }
 
-// describeProvided adds the provider's part to the state of an ended placement: Gone and Done stay
-// true only if they are true for both parts.
+// describeProvided lets Gone and Done of an ended placement stay true only if they are true for both parts.
 func (d *deputy) describeProvided(inst *agentv1alpha1.ReservationInstruction, state *plan.ConsumerState, provided plan.ProviderState) {
 	if !inst.Ended() {
 		return
@@ -244,8 +241,7 @@ func (d *deputy) awaitAttempt(ctx context.Context, there *agentv1alpha1.Provider
 	}
 }
 
-// carryOutAttempt does the provider's actions of an attempt and stores the result. It wakes the
-// consumer's controller if nobody waits for the result any longer.
+// carryOutAttempt wakes the consumer's controller if nobody waits for the result any longer.
 func (d *deputy) carryOutAttempt(ctx context.Context, there *agentv1alpha1.ProviderInstruction, a *attempt) {
 	attemptCtx, cancel := context.WithTimeout(ctx, deputyTimeout)
 	defer cancel()
@@ -267,8 +263,7 @@ func (d *deputy) forgetResults() {
 	clear(d.attempts)
 }
 
-// grantSlice answers the request in the placement's slice, as soon as Liqo has replicated the slice to
-// the provider's cluster.
+// grantSlice answers the placement's slice as soon as Liqo has replicated it to the provider's cluster.
 func (d *deputy) grantSlice(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	namespace, err := d.part.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
 	if namespace == "" || err != nil {

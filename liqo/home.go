@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +13,6 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-
-	"slices"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
@@ -130,8 +129,7 @@ func isRoot(obj *metav1.PartialObjectMetadata) bool {
 	return obj.DeletionTimestamp == nil && len(obj.OwnerReferences) == 0
 }
 
-// hasStray reports whether a NamespaceMap of this cluster for the peer exists that is not being
-// deleted.
+// hasStray reports whether this cluster has a NamespaceMap for the peer that is not being deleted.
 func hasStray(maps []metav1.PartialObjectMetadata, peer string) bool {
 	for i := range maps {
 		if m := &maps[i]; m.DeletionTimestamp == nil && m.Labels[object.DestinationLabel] == peer && !object.Replicated(m) {

@@ -272,8 +272,7 @@ func (p consumerSide) acceptCredentials(ctx context.Context, s *consumerScene, c
 	return p.checkEndpoint(ctx, s.Provider, c.APIServer)
 }
 
-// observeDeparture counts the other placements at the provider. If there are none, it also reads what
-// is left of the provider in this cluster.
+// observeDeparture also reads what is left of the provider here if no other placement is there.
 func (p consumerSide) observeDeparture(ctx context.Context, s *consumerScene) error {
 	o, err := p.findOthers(ctx, s.inst, s.Provider)
 	if err != nil {

@@ -3,21 +3,19 @@ package liqo
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
-
-	"fmt"
-	"maps"
-
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -88,14 +86,12 @@ func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
 	return textOf(&newest)
 }
 
-// textOf returns the reason and message of an event in one line: a line break would split the row of
-// the condition in tables.
+// textOf keeps to one line: a line break would split the row of the condition in tables.
 func textOf(e *corev1.Event) string {
 	return strings.Join(strings.Fields(e.Reason+": "+e.Message), " ")
 }
 
-// lastSeen returns when an event occurred last. Which fields are set depends on the API with which
-// the event was written.
+// lastSeen considers all fields of a time: which are set depends on the API with which the event was written.
 func lastSeen(e *corev1.Event) time.Time {
 	seen := []time.Time{e.CreationTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {
@@ -180,8 +176,7 @@ func (p consumerSide) observeServices(ctx context.Context, s *consumerScene) {
 	}
 }
 
-// reflectionsOf returns the newest event about each EndpointSlice of a namespace. It lists events at
-// most once per healthInterval.
+// reflectionsOf lists the events about EndpointSlices at most once per healthInterval.
 func (p consumerSide) reflectionsOf(ctx context.Context, namespace string, s *consumerScene) map[string]*corev1.Event {
 	key := namespace + "/" + s.Provider
 	if known, ok := p.reflections[key]; ok && s.now.Before(known.at.Add(healthInterval)) {

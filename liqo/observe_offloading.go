@@ -5,14 +5,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
@@ -97,8 +96,7 @@ func (s *consumerScene) holdsNode(ctx context.Context, inst *agentv1alpha1.Reser
 	return isUndrained(ctx, s.reader, inst)
 }
 
-// isUndrained reports whether an ended placement still has a virtual node, or a slice or
-// VirtualNode from which Liqo may make one.
+// isUndrained reports whether an ended placement has a virtual node, or something from which Liqo may make one.
 func isUndrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	name := inst.PlacementName()
 	if found, err := object.Get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
@@ -114,8 +112,7 @@ func isUndrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.Reser
 	return object.Get(ctx, r, ns.Name, name, &offloadingv1beta1.VirtualNode{})
 }
 
-// selectedProviders returns the providers in a selector that has the form of nodeSelectorOf; nil
-// for any other selector.
+// selectedProviders returns nil for a selector of another form than that of nodeSelectorOf.
 func selectedProviders(o *offloadingv1beta1.NamespaceOffloading) []string {
 	terms := o.Spec.ClusterSelector.NodeSelectorTerms
 	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 || len(terms[0].MatchFields) > 0 {

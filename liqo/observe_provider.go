@@ -144,8 +144,7 @@ func (p providerSide) tenantReady(tenant *authv1beta1.Tenant, consumer string) b
 	return err == nil && handshake.CertificateFits(params.SignedCRT, der, consumer)
 }
 
-// observeProviderHandshake reads the nonce and the consumer's messages. It reads the nonce only if it
-// may be needed: during a handshake, and for the removal of the peering.
+// observeProviderHandshake reads the nonce only during a handshake, and for the removal of the peering.
 func (p providerSide) observeProviderHandshake(ctx context.Context, s *providerScene) error {
 	s.request, s.reply = p.mailbox.Get(s.pair, handshake.StepRequest), p.mailbox.Get(s.pair, handshake.StepAnswer)
 	if s.namespace == nil || s.Release && !s.Unpeer || !s.Release && s.Tenant.Ready && s.request == nil && s.reply == nil {
@@ -267,8 +266,7 @@ func (p providerSide) observeQuota(ctx context.Context, s *providerScene) error 
 	return nil
 }
 
-// exceedsKept reports whether the amount of any resource in the list given is larger than in the list kept. It ignores
-// the number of pods if kept does not limit it.
+// exceedsKept reports whether any given amount is above the kept one. Pods need not be limited.
 func exceedsKept(given, kept corev1.ResourceList) bool {
 	for name, amount := range given {
 		most, named := kept[name]

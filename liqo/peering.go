@@ -179,8 +179,7 @@ func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] {
 	return p.mailbox.ProviderEvents()
 }
 
-// messageSend returns a function that sends the payload of one step to the receiver. If the
-// receiver is a provider without an agent, it passes the payload to that provider's deputy.
+// messageSend passes the payload to the deputy of a provider without an agent.
 func (p *Peering) messageSend(pair handshake.Pair, s handshake.Step, payload []byte) outbox.Send {
 	return func(ctx context.Context) error {
 		if d := p.deputyOf(pair.Receiver(s)); d != nil {
@@ -198,8 +197,7 @@ func (p *Peering) messageSend(pair handshake.Pair, s handshake.Step, payload []b
 	}
 }
 
-// endHandshake stops and forgets the handshake of a pair. Messages about the networks of the
-// pair continue.
+// endHandshake lets messages about the networks of the pair continue.
 func (p *Peering) endHandshake(pair handshake.Pair) {
 	p.dropSteps(pair, handshake.HandshakeSteps)
 	p.mu.Lock()

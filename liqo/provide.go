@@ -114,8 +114,7 @@ func (p providerSide) applyProvider(ctx context.Context, s *providerScene, verb 
 	return p.applyHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
 }
 
-// ensureNonce creates the Secret with the nonce. Liqo would fill an empty Secret, but that
-// would take another reconciliation.
+// ensureNonce makes the nonce itself: Liqo would fill an empty Secret only after another reconciliation.
 func (p providerSide) ensureNonce(ctx context.Context, s *providerScene) error {
 	random := make([]byte, handshake.NonceSize)
 	if _, err := rand.Read(random); err != nil {

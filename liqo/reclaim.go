@@ -20,8 +20,7 @@ const reclaimedAnnotation = "broker.fluidos.eu/reclaimed"
 // does not watch these pods.
 const podsEnd = time.Second
 
-// isSpanOver reports whether at least span has passed since the given time. It returns false if span is
-// 0 or since is nil.
+// isSpanOver returns false if span is 0, which means no limit, or since is nil.
 func isSpanOver(since *metav1.Time, span time.Duration, now time.Time) bool {
 	return span > 0 && since != nil && !now.Before(since.Add(span))
 }

@@ -36,8 +36,7 @@ func (p *Peering) checkProxy(proxy *string) error {
 	return fmt.Errorf("proxy %.200q is not among the allowed proxies: set --allowed-proxies (guard.allowedProxies in the chart) if the provider is to be reached through it", *proxy)
 }
 
-// checkEndpoint returns an error for an endpoint that this cluster must not connect to. At most one
-// goroutine at a time may call it for the same provider.
+// checkEndpoint may be called by one goroutine at a time for the same provider.
 func (p *Peering) checkEndpoint(ctx context.Context, provider, endpoint string) error {
 	if p.opts.CheckEndpoint == nil {
 		return nil
@@ -106,8 +105,7 @@ func (s *consumerScene) observeMisled() {
 		s.Provider, params.APIServer, s.Name, strings.Fields(recorded)[0])
 }
 
-// recordServer writes into the tenant namespace which addresses of the provider's API server this
-// cluster's Liqo may use.
+// recordServer writes which addresses of the provider's API server this cluster's Liqo may use.
 func (p *Peering) recordServer(ctx context.Context, ns *corev1.Namespace, servers string) error {
 	if !object.Ours(ns) || ns.Annotations[object.ServerAnnotation] == servers {
 		return nil

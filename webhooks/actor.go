@@ -86,8 +86,7 @@ func decodeObject(raw []byte) (*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// sameContent reports whether two objects are equal apart from metadata and status. The API server
-// compares custom resources in the same way when it decides whether to increment their generation.
+// sameContent compares as the API server does when it decides whether to increment the generation.
 func sameContent(a, b *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(contentOf(a), contentOf(b))
 }

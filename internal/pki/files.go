@@ -221,8 +221,7 @@ func (f *Files) reloadFiles() {
 	}
 }
 
-// statFiles returns the state of each file. It is called before the files are read: if a file is
-// replaced between the two, the next check notices the change.
+// statFiles is called before the files are read, so that the next check notices a later change.
 func (f *Files) statFiles() (infos [len(watched)]os.FileInfo) {
 	for i, name := range watched {
 		// A file that cannot be inspected counts as absent here. Reading it returns the error.

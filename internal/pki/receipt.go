@@ -89,8 +89,7 @@ func VerifyStatement(domain Domain, statement []byte, certificates [][]byte, sig
 	return leaf, nil
 }
 
-// receiptBytes returns the bytes that are signed. No domain begins with another one, and the digest has
-// a fixed length, so different inputs never give the same bytes.
+// receiptBytes gives different bytes for different inputs: no domain begins with another one.
 func receiptBytes(domain Domain, chain [sha256.Size]byte, statement []byte) []byte {
 	return slices.Concat([]byte(domain), chain[:], statement)
 }

@@ -62,8 +62,7 @@ func replaceLink(target, name string) error {
 	return os.Rename(next, name)
 }
 
-// sweepVersions removes older versions of the files, and links to files that are not in
-// content.
+// sweepVersions removes older versions, and links to files that are not in content.
 func sweepVersions(dir, version string, content map[string][]byte) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -1,10 +1,9 @@
 package wire
 
 import (
-	"time"
-
 	"maps"
 	"slices"
+	"time"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"

@@ -1,14 +1,12 @@
 package wire
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"crypto/sha256"
-	"encoding/hex"
-
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"

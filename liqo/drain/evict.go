@@ -145,8 +145,7 @@ func podView(pod *corev1.Pod, last attempt) plan.PodView {
 	return v
 }
 
-// hasSuccessor reports whether a later placement of the same reservation has not ended and has no
-// Ready node yet.
+// hasSuccessor reports whether a later placement of the reservation stands and has no Ready node yet.
 func hasSuccessor(inst *agentv1alpha1.ReservationInstruction, all []agentv1alpha1.ReservationInstruction) bool {
 	return slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool {
 		return i.Spec.ReservationName == inst.Spec.ReservationName && i.Spec.Placement > inst.Spec.Placement &&
@@ -167,8 +166,7 @@ func (d *Drainer) Apply(ctx context.Context, t Target, a plan.Action) error {
 	return d.deletePods(ctx, t.Placement, a.Pods)
 }
 
-// setDeadline writes the beginning and the deadline of the drain into the instruction's status, so
-// that a restarted agent keeps them. It does not change a deadline that is already there.
+// setDeadline writes the deadline into the instruction's status, so that a restarted agent keeps it.
 func (d *Drainer) setDeadline(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
 	if inst.Status.Drain != nil {
 		return nil
@@ -243,8 +241,7 @@ func (d *Drainer) tryEach(placement string, pods []plan.PodView, ask func(plan.P
 	return nil
 }
 
-// isRefusal reports whether err means that the API server decided against the request. It returns
-// false if the server was overloaded or did not answer.
+// isRefusal reports whether the API server decided against the request, and was not just overloaded.
 func isRefusal(err error) bool {
 	no, answered := errors.AsType[*apierrors.StatusError](err)
 	switch {

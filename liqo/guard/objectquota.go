@@ -5,14 +5,13 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqotech/liqo/pkg/consts"
-
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
@@ -116,8 +115,7 @@ func ConsumerOf(ns client.Object) string {
 	return object.PeerOf(ns.GetLabels())
 }
 
-// keepQuota creates or updates a ResourceQuota of the agent. If hard is empty, it deletes the
-// ResourceQuota.
+// keepQuota creates or updates a ResourceQuota of the agent, or deletes it if hard is empty.
 func (g *Guard) keepQuota(ctx context.Context, namespace, name string, hard corev1.ResourceList) error {
 	quota := &corev1.ResourceQuota{}
 	// This bypasses the cache, because the agent does not cache ResourceQuotas.

@@ -59,8 +59,7 @@ func (g *Guard) ResendSlice(ctx context.Context, key types.NamespacedName) (time
 	return g.postponeResend(key, now), nil
 }
 
-// findIncompleteSlice returns the slice with the given key if it is an incomplete replica for a
-// placement that this cluster provides, otherwise nil.
+// findIncompleteSlice returns the slice if it is an incomplete replica for a placement that this cluster provides.
 func (g *Guard) findIncompleteSlice(ctx context.Context, key types.NamespacedName) (*authv1beta1.ResourceSlice, error) {
 	slice, inst := &authv1beta1.ResourceSlice{}, &agentv1alpha1.ProviderInstruction{}
 	found, err := object.Get(ctx, g.opts.Client, key.Namespace, key.Name, slice)

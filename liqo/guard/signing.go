@@ -137,8 +137,7 @@ func (g *Guard) checkTenantIn(ctx context.Context, reader client.Reader, consume
 	return false, refuseSigning("certificate request for another cluster: no Tenant of cluster %q is here", message.Clip(consumer, handshake.MaxQuoted))
 }
 
-// isByKeyOf reports whether a certificate request uses the Tenant's key. A Tenant that was made
-// without a handshake may hold no key. For such a Tenant, every key is accepted.
+// isByKeyOf accepts every key for a Tenant that was made without a handshake, because it may hold none.
 func isByKeyOf(tenant *authv1beta1.Tenant, csr []byte) bool {
 	if authv1beta1.GetAuthzPolicyValue(tenant.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
 		return true

@@ -2,14 +2,13 @@ package handshake
 
 import (
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"encoding/base64"
 
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
@@ -120,8 +119,7 @@ func checkNonce(nonce []byte) error {
 	return nil
 }
 
-// signNonce signs a nonce with the private key of this cluster's Liqo. It returns an error, and
-// signs nothing, if checkNonce refuses the nonce.
+// signNonce signs nothing that checkNonce refuses.
 func signNonce(key any, nonce []byte) ([]byte, error) {
 	if err := checkNonce(nonce); err != nil {
 		return nil, err

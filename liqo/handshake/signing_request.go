@@ -74,8 +74,7 @@ func ParseSigningRequest(csr []byte) (*x509.CertificateRequest, error) {
 	return x509.ParseCertificateRequest(block.Bytes)
 }
 
-// checkNoAttributes returns an error if a certificate request has attributes. It parses the
-// request itself, because Go's parser reports only attributes that it knows.
+// checkNoAttributes parses the request itself, because Go's parser reports only attributes that it knows.
 func checkNoAttributes(rawTBS []byte) error {
 	var tbs struct {
 		Version    int

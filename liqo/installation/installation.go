@@ -112,8 +112,7 @@ func ObserveInstallation(ctx context.Context, server rest.Interface, reader clie
 	return seen, nil
 }
 
-// isStopped reports whether a Deployment has the condition Available with the status False. A Deployment
-// without that condition counts as available.
+// isStopped counts a Deployment without the condition Available as available.
 func isStopped(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionFalse

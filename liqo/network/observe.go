@@ -91,8 +91,7 @@ func (c *Connector) Observe(ctx context.Context, pair handshake.Pair, namespace,
 	return s, nil
 }
 
-// observeTunnel reads the Configuration, the gateways, the PublicKey and the connection for the
-// peer, whoever made them.
+// observeTunnel reads the objects for the peer, whoever made them.
 func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 	var configurations networkingv1beta1.ConfigurationList
 	var servers networkingv1beta1.GatewayServerList
@@ -128,8 +127,7 @@ func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 	return err
 }
 
-// firstOf returns the first object of a list, nil if the list is empty. Liqo allows one object
-// for each peer.
+// firstOf returns nil for an empty list. Liqo allows one object for each peer.
 func firstOf[T any](items []T) *T {
 	if len(items) == 0 {
 		return nil
@@ -205,8 +203,7 @@ func (s *Scene) readMessage(b *handshake.Mailbox, live func(string) bool) {
 	s.Told.Fresh, s.Told.Serves, s.Told.Endpoint, s.Told.Key = true, n.Serves, n.Endpoint != nil, len(n.PublicKey) > 0
 }
 
-// compareObjects checks whether the Configuration, gateway client and PublicKey in this cluster
-// match the peer's newest message.
+// compareObjects checks which objects match the peer's newest message.
 func (s *Scene) compareObjects() {
 	if s.peerNetwork == nil {
 		return

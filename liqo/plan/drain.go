@@ -155,8 +155,7 @@ func drainedAspect(v ConsumerView) placement.Aspect {
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonDrainedPartly, Message: fmt.Sprintf("node %q is removed: %s on it %s", v.Name, countOf(still, "pod"), why)}
 }
 
-// drainingAspect describes a drain that is not finished: how many pods are left, why they cannot
-// be evicted, and when they are deleted.
+// drainingAspect says how many pods are left, why they cannot be evicted, and when they are deleted.
 func drainingAspect(v ConsumerView, left []PodView) placement.Aspect {
 	ending := 0
 	var refused []PodView
@@ -185,8 +184,7 @@ func drainingAspect(v ConsumerView, left []PodView) placement.Aspect {
 // message.
 const shownRefusals = 3
 
-// listRefusals lists up to shownRefusals reasons for refused evictions, each with the name of one
-// pod and the number of further pods to which it applies.
+// listRefusals lists up to shownRefusals reasons, each with one pod and the number of others.
 func listRefusals(pods []PodView) string {
 	held := map[string][]string{}
 	for _, p := range pods {

@@ -154,8 +154,7 @@ func planTunnel(v NetworkView) ([]Action, placement.Aspect) {
 	return nil, v.pendingAspect("waiting for the gateway of %q", v.Peer)
 }
 
-// planServer returns the next actions for this cluster's gateway server. Two clusters that lend to
-// each other may both have made a server. Then the cluster with the greater ID deletes its own.
+// planServer yields if both clusters, which lend to each other, have a server and this one has the greater ID.
 func planServer(v NetworkView) (actions []Action, state placement.Aspect) {
 	if v.Told.Serves && v.Self > v.Peer {
 		return []Action{{Do: YieldGatewayServer}}, v.pendingAspect("waiting for the gateway of %q", v.Peer)

@@ -53,8 +53,7 @@ func (s Strategy) WithDefaults() Strategy {
 	return s
 }
 
-// meetsWish reports whether s satisfies a request. s is the strategy of a NamespaceOffloading
-// that the agent did not make. A field that the request leaves empty may have any value.
+// meetsWish reports whether the strategy of another owner satisfies a request. Empty fields may have any value.
 func (s Strategy) meetsWish(wish Strategy) bool {
 	return (wish.Pods == "" || s.Pods == wish.Pods) && (wish.Names == "" || s.Names == wish.Names)
 }
@@ -146,8 +145,7 @@ func planOffloading(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// isOffloadingEnding reports whether Liqo is still removing remote namespaces. Liqo needs the
-// peering for that.
+// isOffloadingEnding reports whether Liqo still removes remote namespaces, for which it needs the peering.
 func (v *ConsumerView) isOffloadingEnding() bool {
 	return slices.ContainsFunc(v.Offloading, func(o OffloadingView) bool {
 		return o.Exists && o.Ours && o.Terminating
@@ -178,8 +176,7 @@ func offloadingAspect(v ConsumerView) placement.Aspect {
 	return placement.Aspect{Reason: firstActionable(waits), Message: strings.Join(messages, "; ")}
 }
 
-// firstActionable returns the first reason other than ReasonOffloading, because such a reason
-// asks a person to act. If there is none, it returns ReasonOffloading.
+// firstActionable prefers a reason other than ReasonOffloading, because it asks a person to act.
 func firstActionable(waits []placement.Aspect) string {
 	for _, a := range waits {
 		if a.Reason != agentv1alpha1.ReasonOffloading {
@@ -210,8 +207,7 @@ func (o *OffloadingView) aspectFor(v *ConsumerView) placement.Aspect {
 	return placement.Aspect{True: true}
 }
 
-// conflictWithForeign returns how a NamespaceOffloading that the agent did not make conflicts
-// with the placement's request; nil if it does not conflict.
+// conflictWithForeign returns how a NamespaceOffloading that the agent did not make conflicts with the request.
 func (o *OffloadingView) conflictWithForeign(v *ConsumerView) *placement.Aspect {
 	switch {
 	case !o.InForce.meetsWish(o.Wish):
@@ -225,8 +221,7 @@ func (o *OffloadingView) conflictWithForeign(v *ConsumerView) *placement.Aspect 
 	return nil
 }
 
-// findConflict returns how the namespace's labels or another request conflict with the
-// placement's request; nil if there is no conflict.
+// findConflict returns how the namespace's labels or another request conflict with the request.
 func (o *OffloadingView) findConflict() *placement.Aspect {
 	wish := o.Wish.WithDefaults()
 	switch {
@@ -241,8 +236,7 @@ func (o *OffloadingView) findConflict() *placement.Aspect {
 	return nil
 }
 
-// stuckHint returns the likely reason why Liqo has not offloaded the namespace yet, as an
-// addition to a message; "" if none is known.
+// stuckHint returns the likely reason why Liqo has not offloaded the namespace yet, for a message.
 func (o *OffloadingView) stuckHint() string {
 	switch {
 	case o.Wish.Names == offloadingv1beta1.EnforceSameNameMappingStrategyType:

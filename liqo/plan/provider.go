@@ -158,8 +158,7 @@ func planHandshake(v ProviderView) ([]Action, ProviderState) {
 	return []Action{{Do: SendCredentials}}, wait("waiting for the slice of %q", v.Consumer)
 }
 
-// planKnownConsumer returns the next action for a consumer that already has a Tenant with a signed
-// certificate. Such a consumer needs no message unless it requests its credentials again.
+// planKnownConsumer serves a consumer with a signed certificate, which needs no message unless it asks.
 func planKnownConsumer(v ProviderView) []Action {
 	switch {
 	case !v.Handshake.Requested && v.Slices > 0:

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,8 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-
-	"errors"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
@@ -65,8 +64,7 @@ func (c *compliance) Handle(ctx context.Context, req admission.Request) admissio
 	})
 }
 
-// preparePod changes a pod so that it can run on the virtual nodes of its namespace, and on no
-// others. It reports whether it changed the pod.
+// preparePod lets a pod run on the virtual nodes of its namespace, and on no others.
 func (c *compliance) preparePod(ctx context.Context, pod *corev1.Pod, namespace string) (webhooks.Verdict, bool) {
 	pinned, changed := selectsRequest(&pod.Spec), false
 	if pinned {
@@ -104,8 +102,7 @@ func (c *compliance) complyWithRequests(ctx context.Context, pod *corev1.Pod, na
 	return v, changed
 }
 
-// reservedNodes lists the virtual nodes of the requests that offload the namespace and have
-// podCompliance Enforce. It leaves out nodes that accept no new pods.
+// reservedNodes lists the nodes of requests with podCompliance Enforce that accept new pods.
 func (c *compliance) reservedNodes(ctx context.Context, requests []agentv1alpha1.ResourceRequest, namespace string) (out []reservedNode, err error) {
 	for i := range requests {
 		rr := &requests[i]

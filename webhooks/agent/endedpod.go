@@ -81,8 +81,7 @@ func (j *podJudge) deleteEnded(ctx context.Context, creator string, request quan
 	return nil
 }
 
-// podsInTheWay returns the ended pods whose room a request needs, the pod that ended first before
-// the others. It returns none if the request does not fit even without them.
+// podsInTheWay returns the ended pods, oldest first, whose room a request needs; none if it does not fit even so.
 func podsInTheWay(pods []corev1.Pod, limits, request quantity.Amounts, now time.Time) (out []enforcement.Pod) {
 	type endedPod struct {
 		enforcement.Pod

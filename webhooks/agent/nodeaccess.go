@@ -75,8 +75,7 @@ func mayUse(node *corev1.Node, namespace string) bool {
 // unreserved selects nodes that belong to no reservation.
 var unreserved = corev1.NodeSelectorRequirement{Key: agentv1alpha1.ReservationLabel, Operator: corev1.NodeSelectorOpDoesNotExist}
 
-// nodePermissions returns requirements on the labels of a node. Pods of the namespace may use the
-// node if it meets at least one of them.
+// nodePermissions returns requirements of which a node must meet one, so that pods of the namespace may use it.
 func nodePermissions(namespace string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{
 		unreserved,

@@ -96,8 +96,7 @@ func raisedRequests(spec *corev1.PodSpec) (warnings []string) {
 	return warnings
 }
 
-// unsupportedFields returns a warning for each field that has no effect at a provider, so that the
-// pod lacks something there without an error.
+// unsupportedFields warns of each field that has no effect at a provider without an error.
 func unsupportedFields(spec *corev1.PodSpec) (warnings []string) {
 	for i := range spec.ResourceClaims {
 		warnings = append(warnings, fmt.Sprintf("spec.resourceClaims[%d]: claim %q cannot be used at a provider, and the pod stays Pending: request an extended resource such as nvidia.com/gpu, or run the pod in this cluster",

@@ -53,8 +53,7 @@ func checkAmounts(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) quanti
 	return amounts
 }
 
-// warnOfLongNames warns of namespaces whose name at providers, with the ID of this cluster appended,
-// is longer than Kubernetes allows.
+// warnOfLongNames warns of namespaces whose name at providers would be longer than Kubernetes allows.
 func warnOfLongNames(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, clusterID string) {
 	if o := rr.Spec.Offloading; o != nil && o.NamespaceMappingStrategy == agentv1alpha1.NamespaceMappingEnforceSameName {
 		return

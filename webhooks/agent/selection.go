@@ -103,8 +103,7 @@ func tolerateVirtualNodes(spec *corev1.PodSpec) bool {
 	return true
 }
 
-// leavesPinnedPods reports whether a pod selects a request with podCompliance None, which demands
-// that the pod stays unchanged.
+// leavesPinnedPods reports whether a pod selects a request with podCompliance None: it must stay unchanged.
 func leavesPinnedPods(requests []agentv1alpha1.ResourceRequest, spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(requests, func(rr agentv1alpha1.ResourceRequest) bool {
 		if rr.Spec.Offloading == nil || rr.Spec.Offloading.PodCompliance != agentv1alpha1.PodComplianceNone {

@@ -169,8 +169,7 @@ func checkBounds(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts qua
 	}
 }
 
-// warnOfSize warns if the request is larger than every cluster. It compares the request with the
-// amounts that a cluster can lend when nothing is in use, not with the amounts that are free now.
+// warnOfSize compares with what a cluster can lend when nothing is in use, not with what is free now.
 func warnOfSize(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quantity.Amounts, clusters []brokerv1alpha1.ClusterAdvertisement) {
 	var short []string
 	for i := range clusters {
@@ -211,8 +210,7 @@ func isKnown(id string, clusters []brokerv1alpha1.ClusterAdvertisement) bool {
 	return slices.ContainsFunc(clusters, func(c brokerv1alpha1.ClusterAdvertisement) bool { return c.Spec.ClusterID == id })
 }
 
-// hasAgent reports whether a cluster has an agent. The broker sets ManagedByLabel on the
-// ClusterAdvertisements of such clusters.
+// hasAgent relies on ManagedByLabel, which the broker sets for clusters with an agent.
 func hasAgent(id string, clusters []brokerv1alpha1.ClusterAdvertisement) bool {
 	return slices.ContainsFunc(clusters, func(c brokerv1alpha1.ClusterAdvertisement) bool {
 		return c.Spec.ClusterID == id && c.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker
@@ -228,8 +226,7 @@ func clusterNames(clusters []brokerv1alpha1.ClusterAdvertisement) string {
 	return joinSome(slices.Compact(names))
 }
 
-// joinSome joins the first five items and says how many more there are, to keep a warning within
-// the API server's limit.
+// joinSome keeps a warning within the API server's limit.
 func joinSome(items []string) string {
 	const most = 5
 	if len(items) <= most {

@@ -106,8 +106,7 @@ func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int
 	return out
 }
 
-// sendAdvertisement publishes an advertisement. If the broker finds it too large, it retries with
-// fewer node shapes.
+// sendAdvertisement publishes an advertisement, with fewer node shapes if the broker finds it too large.
 func (r *Reconciler) sendAdvertisement(ctx context.Context, msg *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	for {
 		r.sequence++
@@ -119,8 +118,7 @@ func (r *Reconciler) sendAdvertisement(ctx context.Context, msg *v1.Advertisemen
 	}
 }
 
-// completeCondition returns the condition Complete. Its message lists the parts of this cluster's
-// offer that the agent left out.
+// completeCondition lists the parts of this cluster's offer that the agent left out.
 func completeCondition(b *bound) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonComplete,

@@ -1,15 +1,14 @@
 package advertisement
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"context"
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -21,8 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
-// isQuiet reports whether a condition only says that all is well. Such a condition causes no
-// event when it first appears.
+// isQuiet reports whether a condition only says that all is well: it causes no event when it first appears.
 func isQuiet(c metav1.Condition) bool {
 	switch c.Reason {
 	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonConfigured, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden,
@@ -32,10 +30,8 @@ func isQuiet(c metav1.Condition) bool {
 	return false
 }
 
-// isUnsteady reports whether the message of a condition may differ at every reconciliation although
-// nothing has changed. A new message alone then causes no write. This applies to messages about
-// failures, except those about Liqo, the configuration, completeness, admission, and missing or
-// invalid prices of nodes.
+// isUnsteady reports whether the message of a condition may differ at every reconciliation although nothing has
+// changed, as those about most failures do. A new message alone then causes no write.
 func isUnsteady(c metav1.Condition) bool {
 	switch c.Reason {
 	case agentv1alpha1.ReasonPriceInvalid, agentv1alpha1.ReasonPriceMissing:
@@ -99,8 +95,7 @@ func (r *Reconciler) writeConditions(ctx context.Context, adv *agentv1alpha1.Adv
 	return nil
 }
 
-// removeConditions removes optional conditions that are not in the given list, for example after
-// the configuration file was removed. It reports whether it removed one.
+// removeConditions removes optional conditions that are not in the given list, and reports whether it removed one.
 func removeConditions(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
 	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionPeeringSkipped, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced, agentv1alpha1.ConditionGuarded, agentv1alpha1.ConditionLeaving} {
 		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
@@ -132,9 +127,8 @@ func leavingUntil(adv *agentv1alpha1.Advertisement) time.Time {
 	return until
 }
 
-// leavingCondition returns the condition Leaving after an offer was sent, or nil if the offer does
-// not say that the agent is being uninstalled. ready is the condition Ready, which says whether the
-// broker accepted the offer.
+// leavingCondition returns nil if the offer does not say that the agent is being uninstalled. ready says whether
+// the broker accepted the offer.
 func leavingCondition(sent *offer, ready metav1.Condition) *metav1.Condition {
 	if !sent.Lending.IsLeaving() {
 		return nil
@@ -155,8 +149,7 @@ const (
 	askTimeout = 5 * time.Second
 )
 
-// compatibleCondition returns the condition BrokerCompatible for the version that the broker
-// reported last. It returns nil until the broker has reported a version.
+// compatibleCondition returns nil until the broker has reported a version.
 func (r *Reconciler) compatibleCondition(ctx context.Context) *metav1.Condition {
 	now := r.options.Clock.Now()
 	if now.Before(r.ask) {

@@ -82,8 +82,7 @@ type usage struct {
 	used quantity.Amounts
 }
 
-// newOffer computes the offer from the totals of the cluster and the reserved capacity of all
-// placements. The pods of a placement without reserved capacity count as this cluster's own, so
+// newOffer computes the offer. The pods of a placement without reserved capacity count as this cluster's own, so
 // that the offer does not miss them.
 func newOffer(id identity, rules *offering.Rules, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, holds []hold) offer {
 	amounts := make(map[string]quantity.Amounts, len(holds))
@@ -153,8 +152,7 @@ func (o *offer) wireUsage(now time.Time) []v1.Usage {
 	return out
 }
 
-// exceedsHold returns a function that reports whether a placement uses more than its reserved
-// amounts.
+// exceedsHold returns a function that reports whether a placement uses more than is reserved for it.
 func (o *offer) exceedsHold() func(*v1.Usage) bool {
 	beyond := map[string]bool{}
 	for _, u := range o.usage {
@@ -163,8 +161,7 @@ func (o *offer) exceedsHold() func(*v1.Usage) bool {
 	return func(u *v1.Usage) bool { return beyond[brokerv1alpha1.PlacementName(u.Reservation, u.Placement)] }
 }
 
-// remainingRecall returns the placement's recall, or nil if it is not recalled. It contains the
-// remaining time instead of the deadline, because the broker's clock may differ.
+// remainingRecall contains no deadline, because the broker's clock may differ.
 func (h hold) remainingRecall(now time.Time) *v1.Recall {
 	if h.recalled == nil {
 		return nil
@@ -172,8 +169,7 @@ func (h hold) remainingRecall(now time.Time) *v1.Recall {
 	return &v1.Recall{RemainingSeconds: max(h.recalled.EndsAt.Sub(now), 0).Seconds(), Message: h.recalled.Message}
 }
 
-// differsMaterially reports whether the difference between o and the earlier offer (before) is so
-// large that o must be published now.
+// differsMaterially reports whether o must be published at once instead of at the next interval.
 func (o *offer) differsMaterially(before *offer) bool {
 	switch {
 	case before == nil:
@@ -192,8 +188,7 @@ func (o *offer) differsMaterially(before *offer) bool {
 		hasMoved(before.roomiest, o.roomiest, before.roomiest)
 }
 
-// promisedAmounts returns allocatable multiplied by the over-subscription ratios that the broker
-// receives.
+// promisedAmounts are the allocatable amounts multiplied by the ratios that the broker receives.
 func (o *offer) promisedAmounts() quantity.Amounts {
 	return o.allocatable.Stretched(o.advertised.Ratios)
 }

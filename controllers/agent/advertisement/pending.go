@@ -19,9 +19,8 @@ const mostPending = 32
 // maxWaitingSeconds is the longest wait that the broker accepts, ten years.
 const maxWaitingSeconds = 315_360_000
 
-// wirePending returns the pending amounts in the form for the broker, or nil if no pod waits. It
-// contains how long the first pod has waited instead of since when, because the broker's clock may
-// differ.
+// wirePending returns nil if no pod waits. It contains how long the first pod has waited instead of since when,
+// because the broker's clock may differ.
 func (o *offer) wirePending(now time.Time) *v1.PendingDemand {
 	if o.pending.IsZero() {
 		return nil

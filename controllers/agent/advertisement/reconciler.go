@@ -1,6 +1,7 @@
 package advertisement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"cmp"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -78,9 +77,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	return ctrl.Result{RequeueAfter: r.untilDue()}, nil
 }
 
-// observeOffer reads the Advertisement object, which may not exist yet, and computes the offer. The
-// offer also says whether this cluster takes new placements. It takes none while it cannot peer,
-// according to the condition liqo, and none while the agent is being uninstalled.
+// observeOffer reads the Advertisement object, which may not exist yet, and computes the offer. According to liqo,
+// this cluster may take no new placements, because it cannot peer.
 func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (*agentv1alpha1.Advertisement, *offer, error) {
 	adv := &agentv1alpha1.Advertisement{}
 	if err := r.client.Get(ctx, r.ownRequest().NamespacedName, adv); client.IgnoreNotFound(err) != nil {
@@ -211,8 +209,7 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	}
 }
 
-// nextInterval returns the operator's interval, or the one that the broker asks for if that is
-// shorter. The broker asks for whole seconds, at least one.
+// nextInterval returns the operator's interval, or the one that the broker asks for if that is shorter.
 func (r *Reconciler) nextInterval(receipt *v1.AdvertisementReceipt) time.Duration {
 	if receipt.NextSeconds <= 0 {
 		return r.options.Interval
@@ -220,10 +217,9 @@ func (r *Reconciler) nextInterval(receipt *v1.AdvertisementReceipt) time.Duratio
 	return min(r.options.Interval, time.Duration(receipt.NextSeconds)*time.Second)
 }
 
-// pauseAfter returns how long to wait before the next attempt, after the given number of
-// consecutive failures. If the broker refused the advertisement, pauseAfter returns the whole
-// interval, because the broker would also refuse a quick retry. The exception is a refusal for
-// which isOvertaken returns true. The result is never shorter than the broker demands.
+// pauseAfter returns how long to wait after consecutive failures: the whole interval if the broker refused the
+// advertisement, because it would also refuse a quick retry, unless isOvertaken. It is never shorter than the
+// broker demands.
 func pauseAfter(err error, failures int, interval time.Duration) time.Duration {
 	wait := interval
 	if isUnreached(err) || isOvertaken(err) {
@@ -253,15 +249,13 @@ func refusalCondition(err error) metav1.Condition {
 // cluster, for example the previous leader, has sent a newer one.
 func isOvertaken(err error) bool { return fault.ReasonOf(err) == fault.Conflict }
 
-// isUnreached reports whether err is temporary: the broker was not reached, or could not decide
-// about the advertisement.
+// isUnreached reports whether the broker was not reached, or could not decide about the advertisement.
 func isUnreached(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
 	return !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary()
 }
 
-// conflictLater turns the error of a write to a stale object into a retry. Such errors are
-// expected, so they are not logged.
+// conflictLater turns the error of a write to a stale object, which is expected, into a retry.
 func conflictLater(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: minGap}, nil

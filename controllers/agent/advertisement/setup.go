@@ -3,6 +3,7 @@
 package advertisement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -24,8 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	"cmp"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -195,7 +194,7 @@ func New(c client.Client, publisher Publisher, accounts Accounts, recorder event
 	options.setDefaults()
 	return &Reconciler{
 		client: c, publisher: publisher, accounts: accounts, recorder: recorder, options: options,
-		jitter:  func(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 0.2) },
+		jitter: func(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 0.2) },
 		missing: newGauge(prometheus.GaugeOpts{
 			Name: "agent_reserved_capacity_missing", Help: "Reserved capacity that its reservations could not use now, in cores, bytes or units.",
 		}),

@@ -48,8 +48,7 @@ func (r *Reconciler) saveStatus(ctx context.Context, s *scene, plan *burst.Plan)
 	return nil
 }
 
-// showInvalid records in the status why the policy cannot be carried out. The policy's requests
-// stay as they are.
+// showInvalid records why the policy cannot be carried out. Its requests stay as they are.
 func (r *Reconciler) showInvalid(ctx context.Context, policy *agentv1alpha1.BurstPolicy, invalid *invalidSpec) error {
 	before := policy.DeepCopy()
 	s := &scene{policy: policy, now: r.options.Clock.Now()}
@@ -171,8 +170,7 @@ func (s *scene) setCondition(kind string, status metav1.ConditionStatus, reason,
 	message.SetCondition(&s.policy.Status.Conditions, kind, status, reason, text, s.policy.Generation, s.now)
 }
 
-// tellSkipped records an event with the reason on each skipped pod whose name is known, unless the
-// previous call already did so.
+// tellSkipped records an event on each skipped pod whose name is known, unless the previous call did so.
 func (r *Reconciler) tellSkipped(s *scene) {
 	key := client.ObjectKeyFromObject(s.policy)
 	before, now := r.told[key], map[skipEvent]bool{}

@@ -44,8 +44,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 	return patch.Requeue(r.options.CountInterval, r.takeStep(ctx, buffer))
 }
 
-// dropRequest deletes the request of a buffer whose strategy was changed to another one. Kubernetes deletes the request
-// of a deleted buffer.
+// dropRequest serves a change of the strategy. Kubernetes itself deletes the request of a deleted buffer.
 func (r *Reconciler) dropRequest(ctx context.Context, buffer *autoscaling.CapacityBuffer) error {
 	rr := &agentv1alpha1.ResourceRequest{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(buffer), rr)

@@ -103,8 +103,7 @@ func (r *Reconciler) evictPods(ctx context.Context, inst *agentv1alpha1.Provider
 	return r.noteExcess(ctx, inst, func(e *agentv1alpha1.GrantExcess) { e.EvictedPods += int32(len(victims)) }) //nolint:gosec // a placement has fewer pods
 }
 
-// evictPod deletes a pod and its ShadowPod. The ShadowPod must go first: otherwise Liqo would
-// create the pod again.
+// evictPod deletes the ShadowPod first: otherwise Liqo would create the pod again.
 func (r *Reconciler) evictPod(ctx context.Context, pod *enforcement.Pod) error {
 	if err := r.opts.Peering.DeleteShadowPod(ctx, pod.NamespacedName, pod.Owner); err != nil {
 		return err
@@ -161,8 +160,7 @@ func (r *Reconciler) clearExcess(ctx context.Context, inst *agentv1alpha1.Provid
 	return 0, r.patchStatus(ctx, inst, func() { inst.Status.Excess.Cordoned = false })
 }
 
-// noteExcess applies change to status.excess. If that changes something, it sets lastSeen to the
-// current time.
+// noteExcess applies change to status.excess, and sets lastSeen if that changes something.
 func (r *Reconciler) noteExcess(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func(*agentv1alpha1.GrantExcess)) error {
 	return r.patchStatus(ctx, inst, func() {
 		before := inst.Status.Excess

@@ -108,8 +108,7 @@ func (p seenPod) retryAt(created time.Time) time.Time {
 	return p.retried.Add(retryEvery)
 }
 
-// rememberWaiting returns what is known of the waiting ShadowPods of a placement. The caller adds
-// what it reads. It forgets ShadowPods that no longer wait.
+// rememberWaiting returns what is known of the waiting ShadowPods of a placement, and forgets all others.
 func (r *Reconciler) rememberWaiting(placement string, waiting []guard.WaitingPod) map[types.UID]seenPod {
 	before, now := r.seen[placement], map[types.UID]seenPod{}
 	for _, w := range waiting {

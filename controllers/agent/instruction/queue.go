@@ -15,13 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
@@ -71,9 +70,8 @@ func (q *Queue) Named(_ context.Context, name string) []reconcile.Request {
 	return []reconcile.Request{q.Request(name)}
 }
 
-// Placed returns the reconcile request for the instruction of concern.Placement. It returns nil if
-// concern names no placement or if the instruction does not exist. It reads the instruction into
-// inst.
+// Placed returns the reconcile request for the instruction of concern.Placement, which it reads into inst; nil if
+// there is none.
 func (q *Queue) Placed(ctx context.Context, concern liqo.Concern, inst client.Object) []reconcile.Request {
 	if concern.Placement == "" {
 		return nil

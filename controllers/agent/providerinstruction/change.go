@@ -42,8 +42,7 @@ func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.Provi
 	return nil
 }
 
-// awaitsDecision reports whether this cluster still has to decide about a change. A change that was
-// refused is not decided again.
+// awaitsDecision reports whether this cluster must still decide about a change. It decides once.
 func awaitsDecision(inst *agentv1alpha1.ProviderInstruction) bool {
 	if inst.Spec.Change != 0 {
 		return inst.Status.Change != inst.Spec.Change
@@ -84,8 +83,7 @@ func noteReduction(inst *agentv1alpha1.ProviderInstruction, now time.Time) {
 	inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: before, At: metav1.NewTime(now)}
 }
 
-// reportChange reports the decision about a change to the broker. It reports agreement only once
-// Liqo's grant in this cluster no longer exceeds the kept amounts.
+// reportChange reports agreement only once Liqo's grant in this cluster no longer exceeds the kept amounts.
 func (r *Reconciler) reportChange(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionChanged)
 	switch {

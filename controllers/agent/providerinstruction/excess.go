@@ -14,8 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// describeExcess sets the condition WithinGrant: whether the pods of the placement exceed its
-// grant. It derives the condition from status.excess, which the enforcement controller writes.
+// describeExcess derives the condition WithinGrant from status.excess, which the enforcement controller writes.
 func (r *Reconciler) describeExcess(inst *agentv1alpha1.ProviderInstruction) {
 	if inst.Status.Excess == nil {
 		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionWithinGrant)

@@ -59,8 +59,7 @@ func holdAspect(h placeholder.Held) placement.Aspect {
 		h.Pending, h.Placeholders, strings.Join(short, " and "))}
 }
 
-// describeHold sets the condition Held if placeholders must keep the capacity, and removes it
-// otherwise.
+// describeHold sets the condition Held only while placeholders must keep the capacity.
 func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 	aspect, known := r.holds.aspectOf(inst.Name)
 	if !known || !needsPlaceholders(inst) || inst.AwaitsNewNodes() {

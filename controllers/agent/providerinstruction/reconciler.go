@@ -28,8 +28,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return patch.Requeue(r.reconcile(ctx, req))
 }
 
-// reconcile does the work of Reconcile. It returns the delay after which it must run again even if
-// no event arrives; 0 means never.
+// reconcile returns the delay after which it must run again even without an event; 0 means never.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
 	if claimed, err := r.queue.Claim(ctx, req, inst); !claimed {
@@ -166,8 +165,7 @@ func (r *Reconciler) answerChange(inst *agentv1alpha1.ProviderInstruction, state
 	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.requeueFunc(inst.Name))
 }
 
-// requeueFunc returns a callback that enqueues an instruction once the broker has received its
-// report.
+// requeueFunc returns a callback that enqueues an instruction once the broker has its report.
 func (r *Reconciler) requeueFunc(name string) func() { return func() { r.queue.Add(name) } }
 
 // noteStep tells the trace of a reservation which step its placement is in at this cluster. state is

@@ -6,14 +6,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -38,8 +37,7 @@ func (r *Reconciler) admitSlice(ctx context.Context, inst *agentv1alpha1.Provide
 	return nil
 }
 
-// setupRights adds a controller that keeps the rights of the peers' identities up to date, which the
-// admission policies enforce.
+// setupRights adds a controller for the rights of the peers' identities, which the admission policies enforce.
 func setupRights(mgr manager.Manager, opts Options) error {
 	if opts.RightsNamespace == "" {
 		return nil
@@ -57,8 +55,7 @@ func setupRights(mgr manager.Manager, opts Options) error {
 // loses its rights by the time and without an event.
 const bindingsEvery = 5 * time.Second
 
-// setupBindings adds a controller that restricts the RoleBindings of Liqo in offloaded namespaces;
-// see guard.KeepBindings.
+// setupBindings adds a controller that restricts Liqo's RoleBindings; see guard.KeepBindings.
 func setupBindings(mgr manager.Manager, opts Options) error {
 	if !opts.BindSlices {
 		return nil
@@ -83,8 +80,7 @@ func (w whole) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, erro
 	return patch.Requeue(w.again, w.keep(ctx))
 }
 
-// wholeController returns a builder for a controller whose reconciler has the type whole. The
-// controller runs after every change of a ProviderInstruction.
+// wholeController returns a builder for a whole that runs after every change of a ProviderInstruction.
 func wholeController(mgr manager.Manager, name string) *builder.Builder {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).

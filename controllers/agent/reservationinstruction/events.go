@@ -1,11 +1,11 @@
 package reservationinstruction
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"time"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
@@ -45,8 +45,7 @@ func (r *Reconciler) recordConcerned(inst, before *agentv1alpha1.ReservationInst
 	r.opts.Recorder.Eventf(concerned, nil, corev1.EventTypeWarning, c.Reason, "Offload", "%s", message.Clip(c.Message, message.MaxNote))
 }
 
-// eventType returns Normal for a release, a drain without problems and a withdrawn notice,
-// otherwise Warning.
+// eventType returns Normal for a release, a drain without problems and a withdrawn notice.
 func eventType(c *metav1.Condition) string {
 	switch c.Reason {
 	case agentv1alpha1.ReasonReleased, agentv1alpha1.ReasonNoticeWithdrawn, agentv1alpha1.ReasonDraining, agentv1alpha1.ReasonDrained:

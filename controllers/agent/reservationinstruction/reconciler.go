@@ -6,7 +6,6 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -34,8 +33,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return patch.Requeue(r.reconcile(ctx, req))
 }
 
-// reconcile does the work of Reconcile. It returns the delay after which it must run again even if
-// no event arrives.
+// reconcile returns the delay after which it must run again even without an event.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ReservationInstruction{}
 	if claimed, err := r.queue.Claim(ctx, req, inst); !claimed {

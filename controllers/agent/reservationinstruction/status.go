@@ -79,8 +79,7 @@ func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.Consu
 	}
 }
 
-// describeConnecting returns the condition NodeReady of a node that waits only for the network. Its
-// message says until when the network must be connected.
+// describeConnecting says until when the network, for which alone the node waits, must be connected.
 func describeConnecting(inst *agentv1alpha1.ReservationInstruction, network placement.Aspect) placement.Aspect {
 	until := ""
 	if by := inst.Spec.ConnectBy; by != nil {
@@ -100,8 +99,7 @@ func describeSkipped(inst *agentv1alpha1.ReservationInstruction, state plan.Cons
 	set(agentv1alpha1.ConditionReady, skipped)
 }
 
-// firstFalse returns the first aspect that is not true. If all are true, it returns the second
-// aspect, which is the one about the node.
+// firstFalse returns the first aspect that is not true or, if all are true, the second one, about the node.
 func firstFalse(aspects ...placement.Aspect) placement.Aspect {
 	for _, a := range aspects {
 		if !a.True {
@@ -111,9 +109,8 @@ func firstFalse(aspects ...placement.Aspect) placement.Aspect {
 	return aspects[1]
 }
 
-// describeExcess sets the condition WithinGrant to false once the provider has evicted pods that
-// exceeded the grant. The condition stays false until the placement ends, because the broker does
-// not tell the consumer when the pods fit again.
+// describeExcess sets the condition WithinGrant to false once the provider has evicted pods. It stays false,
+// because the broker does not tell the consumer when the pods fit again.
 func describeExcess(inst *agentv1alpha1.ReservationInstruction, now time.Time) {
 	if inst.Spec.Excess == nil {
 		return

@@ -74,9 +74,8 @@ func changedReserved(rr, before *agentv1alpha1.ResourceRequest) *metav1.Conditio
 	return c
 }
 
-// changedEnding returns the condition Ending if it changed. It returns nil if another condition
-// already explains the end: the placement makes room for another request, the placement is
-// recalled, or its provider is silent.
+// changedEnding returns nil if another condition already explains the end: the placement makes room, is recalled,
+// or its provider is silent.
 func changedEnding(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	all := rr.Status.Conditions
 	if meta.IsStatusConditionTrue(all, agentv1alpha1.ConditionPreempted) || meta.IsStatusConditionTrue(all, agentv1alpha1.ConditionRecalled) ||
@@ -94,8 +93,7 @@ func logProgress(ctx context.Context, rr *agentv1alpha1.ResourceRequest, step, r
 		"node", s.NodeName, "phase", s.Phase, "reason", reason, "detail", message.Clip(detail, message.MaxNote))
 }
 
-// changedHealth returns the condition Healthy if a problem appeared or ended. It returns nil if the
-// condition is new and healthy.
+// changedHealth returns the condition Healthy if a problem appeared or ended; nil if it is new and healthy.
 func changedHealth(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	c := changedCondition(rr, before, agentv1alpha1.ConditionHealthy)
 	if c == nil || c.Status != metav1.ConditionFalse && !meta.IsStatusConditionFalse(before.Status.Conditions, c.Type) {

@@ -109,8 +109,7 @@ func (r *Reconciler) isAnswered(rr *agentv1alpha1.ResourceRequest) bool {
 	return known && l.generation == rr.Generation && rr.Status.Phase != agentv1alpha1.RequestReleasing
 }
 
-// markShown records that the status with the broker's latest answer has been written. After a
-// failed write it is not called, so that the broker is asked again.
+// markShown is not called after a failed write of the status, so that the broker is asked again.
 func (r *Reconciler) markShown(rr *agentv1alpha1.ResourceRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

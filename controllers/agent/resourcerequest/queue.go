@@ -14,8 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// setQueued records that the request waits in the broker's queue, and removes the details of an
-// earlier placement from the status.
+// setQueued also removes the details of an earlier placement from the status.
 func (e editor) setQueued(place *v1.QueuePlace) {
 	s := &e.rr.Status
 	e.clearPlacement()

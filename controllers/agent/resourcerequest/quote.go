@@ -67,8 +67,7 @@ func describeEndedQuote(q *agentv1alpha1.Quote) string {
 	return fmt.Sprintf("quote %q expired at %s", q.Name, q.Status.ExpiresAt.UTC().Format(time.RFC3339))
 }
 
-// losesQuote reports whether a refusal means that the broker no longer holds the quote of a request without a
-// reservation.
+// losesQuote reports whether a refusal means that the broker no longer holds the quote of a request.
 func losesQuote(rr *agentv1alpha1.ResourceRequest, no *fault.Error) bool {
 	return rr.Status.QuoteName != "" && rr.Status.ReservationName == "" && (no.Reason == fault.Released || no.Reason == fault.NotFound)
 }

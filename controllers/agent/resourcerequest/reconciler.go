@@ -185,8 +185,7 @@ func (r *Reconciler) askBroker(ctx context.Context, rr *agentv1alpha1.ResourceRe
 	return r.showAnswer(rr, answer, status)
 }
 
-// showAnswer describes the broker's answer in the status. It returns the answer, or nil if the
-// answer contains no placement, and the delay before asking again.
+// showAnswer returns the answer, or nil if it contains no placement, and the delay before asking again.
 func (r *Reconciler) showAnswer(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation, status editor) (*v1.Reservation, time.Duration) {
 	r.retries.Reset(string(rr.UID))
 	again := r.recordRenewal(rr, answer)
@@ -203,8 +202,7 @@ func (r *Reconciler) showAnswer(rr *agentv1alpha1.ResourceRequest, answer *v1.Re
 	return answer, again
 }
 
-// writeInstruction creates or updates the ReservationInstruction for the placement in the answer.
-// It returns the updated list of the request's instructions.
+// writeInstruction writes the placement in the answer, and returns the updated list of the request's instructions.
 func (r *Reconciler) writeInstruction(
 	ctx context.Context, rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation,
 	all []agentv1alpha1.ReservationInstruction, open []string, status editor,

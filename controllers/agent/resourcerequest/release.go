@@ -39,8 +39,7 @@ func (r *Reconciler) releaseDeleted(ctx context.Context, rr *agentv1alpha1.Resou
 	return never, r.removeFinalizer(ctx, before)
 }
 
-// releaseEnded releases the reservation of a request with spec.release, and removes its
-// instructions. The request itself stays, so that users can read its status.
+// releaseEnded serves spec.release. The request itself stays, so that users can read its status.
 func (r *Reconciler) releaseEnded(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	before := rr.DeepCopy()
 	status := r.editStatus(rr)
@@ -113,8 +112,7 @@ func (r *Reconciler) releaseKey(ctx context.Context, rr *agentv1alpha1.ResourceR
 	return ended, nil, nil
 }
 
-// releaserOf returns the user who releases a request: the user who deleted it or, if it was not
-// deleted, who edited it last. It returns "" if that is unknown.
+// releaserOf returns the user who deleted the request or, if it was not deleted, who edited it last.
 func releaserOf(rr *agentv1alpha1.ResourceRequest) string {
 	if rr.DeletionTimestamp != nil {
 		return actor.Deleter(rr)
@@ -122,8 +120,7 @@ func releaserOf(rr *agentv1alpha1.ResourceRequest) string {
 	return actor.Author(rr)
 }
 
-// isGivenBack reports whether the broker has confirmed, according to the status, that it holds
-// nothing for the request.
+// isGivenBack reports whether the broker has confirmed that it holds nothing for the request.
 func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
 	c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	return rr.Status.Phase == agentv1alpha1.RequestReleasing && c != nil && c.Reason == agentv1alpha1.ReasonReleased

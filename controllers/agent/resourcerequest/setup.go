@@ -79,8 +79,7 @@ type Options struct {
 	Receipts *receipt.Checker
 }
 
-// reported returns the name of a user in the form that may be sent to the broker; "" if HideActors
-// is set.
+// reported returns the name of a user as it may be sent to the broker.
 func (o *Options) reported(user string) string {
 	if o.HideActors {
 		return ""

@@ -134,8 +134,7 @@ func dropPrices(candidates []brokerv1alpha1.Candidate) {
 	}
 }
 
-// setCost records what the reservation costs. If cost is nil, the status keeps the last known cost,
-// even after the release.
+// setCost keeps the last known cost if cost is nil, even after the release.
 func (e editor) setCost(cost *brokerv1alpha1.ReservationCost) {
 	if cost != nil {
 		e.rr.Status.Cost = cost.DeepCopy()
@@ -159,8 +158,7 @@ func (e editor) clearPlacement() {
 	}
 }
 
-// setWaiting records an answer without a placement: the broker is still deciding, has queued the
-// request, or found no candidate.
+// setWaiting records that the broker is still deciding, has queued the request, or found no candidate.
 func (e editor) setWaiting(a *v1.Reservation) {
 	message := cmp.Or(a.Message, "the broker is still deciding")
 	s := &e.rr.Status
@@ -192,8 +190,7 @@ func (e editor) setRefused(no *fault.Error) {
 	}
 }
 
-// explainRefusal returns the broker's explanation, followed by the reason of each candidate that is
-// not part of that explanation.
+// explainRefusal adds the reason of each candidate that is not part of the broker's explanation.
 func explainRefusal(no *fault.Error) string {
 	text := no.Detail
 	for _, c := range no.Candidates {
@@ -218,8 +215,7 @@ func (e editor) setUnreachable(err error) {
 	e.setUnsure(reason, cause, err)
 }
 
-// setUnsure leaves what the status says about the reservation, and adds why it could not be
-// updated.
+// setUnsure leaves what the status says about the reservation, and adds why it could not be updated.
 func (e editor) setUnsure(reason, what string, err error) {
 	e.leaveEditUnobserved()
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
@@ -249,8 +245,7 @@ func (e editor) setEnded(a *v1.Reservation) {
 	}
 }
 
-// setLost records that the broker no longer has the reservation. The request's instructions are
-// released as a consequence.
+// setLost leads to the release of the request's instructions.
 func (e editor) setLost(why string) {
 	e.leaveEditUnobserved()
 	message := "the broker has ended the reservation"
@@ -260,8 +255,7 @@ func (e editor) setLost(why string) {
 	e.setAbsent(absentLost, message)
 }
 
-// setOver records that nothing is reserved and that no instruction is left. The reason for the end
-// stays in the status.
+// setOver keeps the reason for the end in the status.
 func (e editor) setOver() {
 	c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	switch {
@@ -274,8 +268,7 @@ func (e editor) setOver() {
 	}
 }
 
-// mirrorInstructions copies the state of the request's instructions into its status. It also
-// explains which namespaces cannot be offloaded.
+// mirrorInstructions also explains which namespaces cannot be offloaded.
 func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, access namespaces.Access) {
 	s := &e.rr.Status
 	current := currentOf(all)
@@ -378,8 +371,7 @@ func silentProvider(message string) string {
 	return provider
 }
 
-// describeLoss returns the reason and the end of the message for a request whose provider is
-// silent. next is the instruction that takes over, nil if there is none.
+// describeLoss returns a reason and the end of a message. next is the instruction that takes over, if any.
 func (e editor) describeLoss(lost, next *agentv1alpha1.ReservationInstruction) (reason, then string) {
 	switch {
 	case next != nil:
@@ -391,8 +383,7 @@ func (e editor) describeLoss(lost, next *agentv1alpha1.ReservationInstruction) (
 	}
 }
 
-// describeMove says when a request moves to another cluster or why it cannot, and what happens
-// meanwhile. inst is the instruction of the placement that it leaves.
+// describeMove says when a request moves from the placement of inst or why it cannot, and what happens meanwhile.
 func (e editor) describeMove(inst *agentv1alpha1.ReservationInstruction) string {
 	text := "the request moves to another cluster with room"
 	switch {
@@ -455,8 +446,7 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-// setUsable sets Ready for a request whose node is Ready. Ready becomes true only if the request's
-// namespaces are offloaded, because their pods cannot use the node otherwise.
+// setUsable sets Ready only if the request's namespaces are offloaded: their pods cannot use the node otherwise.
 func (e editor) setUsable(node *metav1.Condition) {
 	offloading := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionOffloading)
 	if offloading != nil && offloading.Status != metav1.ConditionTrue {
@@ -482,8 +472,7 @@ func currentOf(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.Reserv
 	return current
 }
 
-// rankOf ranks an instruction by its use to the consumer: 2 if its node is Ready, 1 if it has not
-// ended, 0 otherwise.
+// rankOf returns 2 for an instruction whose node is Ready, 1 for others that have not ended, and 0 otherwise.
 func rankOf(inst *agentv1alpha1.ReservationInstruction) int {
 	switch {
 	case !isStanding(inst):

@@ -99,8 +99,7 @@ func (a *accounts) setNode(name string, facts nodeFacts) bool {
 	return true
 }
 
-// removeNode removes a node and reports whether it was known. It keeps the records of the node's
-// pods until the pods are removed, because the node may come back earlier.
+// removeNode keeps the records of the node's pods until they are removed: the node may come back earlier.
 func (a *accounts) removeNode(name string) bool {
 	n, ok := a.nodes[name]
 	if !ok || !n.known {
@@ -190,8 +189,7 @@ func (a *accounts) addNode(n *node, sign int64) {
 	}
 }
 
-// chargePod adds a pod to the sums of its node and, if the node counts, to the totals. It
-// subtracts the pod if sign is -1.
+// chargePod adds a pod to the sums of its node and, if the node counts, to the totals. -1 subtracts it.
 func (a *accounts) chargePod(r *podRecord, sign int64) {
 	n := r.node
 	n.pods += int(sign)
@@ -214,8 +212,7 @@ func (a *accounts) chargePod(r *podRecord, sign int64) {
 	}
 }
 
-// setWaiting records that a pod waits on the node. If w is empty, it removes that
-// record.
+// setWaiting records that a pod waits on the node, or no longer waits if w is empty.
 func (n *node) setWaiting(key podKey, w waitingPod) {
 	if w.name == "" {
 		delete(n.waiting, key)

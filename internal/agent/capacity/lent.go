@@ -28,8 +28,7 @@ func (l *lendable) groupOf(node map[string]string) int {
 	return 0
 }
 
-// shownKeys returns the keys of the labels that are part of node shapes: the given ones, and those of the
-// groups.
+// shownKeys returns the keys of the labels in node shapes: the given ones, and those of the groups.
 func (l *lendable) shownKeys(given []string) []string {
 	for _, group := range l.groups {
 		given = slices.Concat(given, slices.Sorted(maps.Keys(group)))

@@ -73,8 +73,7 @@ func newDemand() *demand {
 	return &demand{pods: map[podKey]wishRecord{}, crowds: map[string]*crowd{}, sum: quantity.Amounts{}}
 }
 
-// setPod records a pod. It reports whether the sums, or the time since which the pod waits,
-// changed. A nil wish removes the pod.
+// setPod reports whether the sums, or the time since which the pod waits, changed. A nil wish removes it.
 func (d *demand) setPod(key podKey, wants *wish) bool {
 	old, was := d.pods[key]
 	switch {
@@ -106,8 +105,7 @@ func (d *demand) setPod(key podKey, wants *wish) bool {
 	return true
 }
 
-// crowdKey returns a text that identifies the crowd of a pod: it is the same for pods of one crowd,
-// and different for all others.
+// crowdKey returns a text that is the same for pods of one crowd, and different for all others.
 func (w *wish) crowdKey() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %d %d", w.milliCPU, w.memory, w.ephemeral)

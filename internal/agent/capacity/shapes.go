@@ -223,8 +223,7 @@ func compareFree(a, b quantity.Amounts) int {
 	return 0
 }
 
-// roundDown keeps the given number of leading bits of v, from the highest set bit, and clears those
-// below.
+// roundDown keeps the given number of leading bits of v, from the highest set bit.
 func roundDown(v int64, keep int) int64 {
 	if drop := bits.Len64(uint64(v)) - keep; drop > 0 {
 		return v >> drop << drop

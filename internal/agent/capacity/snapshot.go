@@ -119,8 +119,7 @@ func (a *accounts) newSnapshot() Snapshot {
 	}
 }
 
-// fitsFree reports whether a request fits into the part of allocatable that no pod requests, and
-// which resource is short if not.
+// fitsFree reports whether a request fits next to what all pods request, and which resource is short if not.
 func (a *accounts) fitsFree(request quantity.Amounts) (quantity.Shortage, bool) {
 	free := maps.Clone(a.allocatable)
 	addTo(free, a.allocated, -1)

@@ -281,8 +281,7 @@ func podReflector[F any](w *Watcher, name string, from cache.ListerWatcher, know
 	}, cache.ReflectorOptions{Name: "capacity/pods/" + name})
 }
 
-// applyEvent applies one event to the accounts and signals a change. It signals nothing before all
-// nodes and pods have been counted.
+// applyEvent signals nothing before all nodes and pods have been counted.
 func (w *Watcher) applyEvent(event func() bool) {
 	w.mu.Lock()
 	before := w.isComplete()

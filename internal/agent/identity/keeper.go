@@ -3,6 +3,7 @@ package identity
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -10,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
-
-	"errors"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"

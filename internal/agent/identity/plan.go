@@ -79,8 +79,7 @@ func Decide(s Situation) Plan {
 	return Plan{Step: Wait, Until: due}
 }
 
-// planFirst returns the next step towards the first certificate. Every replica may enrol, because
-// all send the request that is stored in the Secret.
+// planFirst lets every replica enrol, because all send the request that is stored in the Secret.
 func (s Situation) planFirst() Plan {
 	if !s.CanEnrol {
 		return Plan{Step: Stuck}

@@ -83,8 +83,7 @@ func isUntrusted(err error) bool {
 	return errors.Is(err, transport.ErrUntrusted) || fault.ReasonOf(err) == fault.Forbidden
 }
 
-// pauseUntil returns when a pause ends: at the given time or, on the leader, at the time of the
-// next ping if that is earlier.
+// pauseUntil returns the given time or, on the leader, the time of the next ping if that is earlier.
 func (k *Keeper) pauseUntil(until, now time.Time) time.Time {
 	if !k.isLeading() {
 		return until

@@ -36,8 +36,7 @@ func (s *secret) loadState(ctx context.Context) (State, *corev1.Secret, error) {
 	return ReadState(object.Data), object, nil
 }
 
-// saveState replaces the state in the Secret. read is the Secret that loadState returned. If the
-// Secret has changed since, saveState fails with an error for which isOvertaken returns true.
+// saveState replaces the state in the Secret that loadState returned. isOvertaken tells if that has changed since.
 func (s *secret) saveState(ctx context.Context, read *corev1.Secret, state State) error {
 	secrets := s.client.CoreV1().Secrets(s.Namespace)
 	var err error
@@ -66,8 +65,7 @@ func (s *secret) saveState(ctx context.Context, read *corev1.Secret, state State
 	return nil
 }
 
-// isOvertaken reports whether a write failed because another replica or a user has written in the
-// meantime.
+// isOvertaken reports whether a write failed because another replica or a user has written meanwhile.
 func isOvertaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }

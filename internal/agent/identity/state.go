@@ -166,8 +166,7 @@ func (r *Request) acceptAnswer(answer *v1.IssuedCertificate, now time.Time) (*Ce
 	return c, nil
 }
 
-// verifyChain checks that one of the agents' roots has signed the certificate. It checks for the
-// time at which the certificate becomes valid, because the local clock may be slow.
+// verifyChain checks for the time at which the certificate becomes valid, because the local clock may be slow.
 func (c *Certificate) verifyChain() error {
 	chain, err := pki.ParseBundle(c.CertPEM)
 	if err != nil {

@@ -76,9 +76,8 @@ func (k *Keeper) prepareRequest(ctx context.Context, s Situation, read *corev1.S
 	return nil
 }
 
-// trustDomain returns the trust domain for the next request. It is the trust domain of the
-// current certificate. If there is no certificate, or if the broker has rejected the previous
-// request as invalid, trustDomain asks the broker instead.
+// trustDomain returns that of the current certificate. Without one, or after the broker has rejected a request, it
+// asks the broker.
 func (k *Keeper) trustDomain(ctx context.Context, s Situation) (string, error) {
 	if c := s.Certificate; c != nil && c.trustDomain() != "" && !k.misfit {
 		return c.trustDomain(), nil
@@ -108,8 +107,7 @@ func (k *Keeper) requestEnrolment(ctx context.Context, s Situation, read *corev1
 	return s.Now, k.storeIssued(ctx, s, read, issued)
 }
 
-// storeIssued checks the certificate that the broker issued and stores it in the Secret. The next
-// step writes it to the files.
+// storeIssued checks an issued certificate and stores it. The next step writes it to the files.
 func (k *Keeper) storeIssued(ctx context.Context, s Situation, read *corev1.Secret, issued *v1.IssuedCertificate) error {
 	failpoint.Hit(failpoint.IdentityAnswered)
 	certificate, err := s.Request.acceptAnswer(issued, k.clock.Now())
@@ -139,8 +137,7 @@ func (k *Keeper) discardInvalidRequest(ctx context.Context, s Situation, read *c
 	return nil
 }
 
-// addRemedy adds the remedy to an error about the enrolment token. The broker cannot name the
-// remedy, because it does not know the agent's flags.
+// addRemedy names what the broker cannot, because it does not know the agent's flags.
 func addRemedy(err error, clusterID string) error {
 	switch fault.ReasonOf(err) {
 	case fault.TokenInvalid, fault.TokenExpired, fault.TokenUsed:

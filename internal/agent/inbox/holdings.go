@@ -53,8 +53,7 @@ func (i *Instructions) collectHoldings(ctx context.Context) (*v1.Holdings, error
 	}, nil
 }
 
-// providedPlacements lists the placements that this cluster provides, including ended ones that may
-// not have been removed completely yet.
+// providedPlacements includes ended placements that may not have been removed completely yet.
 func (i *Instructions) providedPlacements(all []agentv1alpha1.ProviderInstruction) []v1.ProvidedPlacement {
 	out := []v1.ProvidedPlacement{}
 	for n := range all {

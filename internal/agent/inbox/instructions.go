@@ -222,8 +222,7 @@ func (i *Instructions) applyUnrequested(ctx context.Context, in *v1.Instruction,
 	return err
 }
 
-// findConsumer returns the ReservationInstruction for an instruction of the broker, or nil if there
-// is none.
+// findConsumer returns nil if there is no ReservationInstruction for an instruction of the broker.
 func (i *Instructions) findConsumer(ctx context.Context, in *v1.Instruction) (*agentv1alpha1.ReservationInstruction, error) {
 	obj := &agentv1alpha1.ReservationInstruction{}
 	name := types.NamespacedName{Namespace: i.options.Namespace, Name: brokerv1alpha1.PlacementName(in.Reservation, in.Placement)}

@@ -42,8 +42,7 @@ type poller struct {
 	log      logr.Logger
 }
 
-// pollUntilDone polls until ctx ends. It logs the first of several failures, and the first success
-// after them.
+// pollUntilDone logs the first of several failures, and the first success after them.
 func (p *poller) pollUntilDone(ctx context.Context) error {
 	cursor, failing := "", false
 	backoff := p.newBackoff()

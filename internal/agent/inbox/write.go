@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -41,8 +40,7 @@ func metaOf(namespace, name, reservation string) metav1.ObjectMeta {
 	}
 }
 
-// KeepExpiry returns old if the new expiry differs from it by no more than expiryTolerance,
-// otherwise the new one.
+// KeepExpiry returns old if the two differ by at most expiryTolerance, otherwise now.
 func KeepExpiry(old, now *metav1.Time) *metav1.Time {
 	if old != nil && now != nil && now.Sub(old.Time).Abs() <= expiryTolerance {
 		return old
@@ -50,8 +48,7 @@ func KeepExpiry(old, now *metav1.Time) *metav1.Time {
 	return now
 }
 
-// patchSpec writes obj if its spec changed. It fails if another writer has changed the object
-// meanwhile, but not if the object was deleted.
+// patchSpec fails if another writer has changed the object, but not if the object was deleted.
 func patchSpec(ctx context.Context, c client.Client, obj, before client.Object, spec, old any) error {
 	if equality.Semantic.DeepEqual(spec, old) {
 		return nil
@@ -62,8 +59,7 @@ func patchSpec(ctx context.Context, c client.Client, obj, before client.Object, 
 	return nil
 }
 
-// wrapWriteError adds context to the error of a write. If a retry cannot fix the error, it also
-// wraps ErrUnusable.
+// wrapWriteError also wraps ErrUnusable if a retry cannot fix the error.
 func wrapWriteError(name string, err error) error {
 	err = fmt.Errorf("write instruction %q: %w", name, err)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {

@@ -36,8 +36,7 @@ func newDialer(own string, now func() time.Time) *dialer {
 	return &dialer{rules: RulesFor(own), now: now}
 }
 
-// dialEndpoint connects to an endpoint and waits for a TLS answer. It returns the time to open the
-// TCP connection, as a measure of the round-trip time.
+// dialEndpoint returns the time to open the TCP connection, as a measure of the round-trip time.
 func (d *dialer) dialEndpoint(ctx context.Context, endpoint string) (time.Duration, error) {
 	address, name, err := addressOf(endpoint)
 	if err != nil {
@@ -87,8 +86,7 @@ func (d *dialer) checkAddress(address string) error {
 	return d.rules.CheckAddr(ap.Addr())
 }
 
-// hasAnswered reports whether the server answered the TLS handshake. Errors about its certificate,
-// and TLS alerts, also count as answers.
+// hasAnswered counts errors about the server's certificate, and TLS alerts, as answers.
 func hasAnswered(err error) bool {
 	if err == nil {
 		return true
@@ -100,8 +98,7 @@ func hasAnswered(err error) bool {
 	return ok && refused.Op == "remote error"
 }
 
-// withoutAddresses removes the address from an error, because the messages that contain the error
-// already name it.
+// withoutAddresses removes the address from an error, because the messages that contain the error name it.
 func withoutAddresses(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %s", dialTimeout)
@@ -147,8 +144,7 @@ func ChooseEndpoint(flag, liqo, host string) (endpoint, warning string, err erro
 	return endpoint, warning, nil
 }
 
-// inClusterAddress returns the address at which pods of this cluster reach its API server. It
-// returns "" outside a pod.
+// inClusterAddress returns the address of the API server for pods; "" outside a pod.
 func inClusterAddress() string {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {

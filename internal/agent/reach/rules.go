@@ -25,8 +25,7 @@ func RulesFor(own string) Rules {
 	return Rules{loopback: isLoopback(own), lookup: net.DefaultResolver.LookupNetIP}
 }
 
-// isLoopback reports whether the host of an endpoint is a loopback IP address or localhost. It does
-// not resolve other names.
+// isLoopback resolves no names except localhost.
 func isLoopback(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -1,12 +1,11 @@
 package reach
 
 import (
-	"time"
-
 	"context"
-	"math/rand/v2"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"

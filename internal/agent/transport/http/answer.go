@@ -66,8 +66,7 @@ func problemOf(response *nethttp.Response, body []byte) *fault.Error {
 	}
 }
 
-// retryAfter returns the pause in the Retry-After header in seconds. It returns 0 without such a
-// header, and for the date format, which the broker never uses.
+// retryAfter returns 0 for the date format, which the broker never uses.
 func retryAfter(response *nethttp.Response) time.Duration {
 	seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
 	if err != nil || seconds < 0 {

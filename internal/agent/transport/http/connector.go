@@ -71,8 +71,7 @@ func (c *connector) RoundTrip(request *nethttp.Request) (*nethttp.Response, erro
 	return response, nil
 }
 
-// transportNow returns the transport for the current certificate, and the index of the replica in
-// use.
+// transportNow returns the transport for the current certificate, and the index of the replica in use.
 func (c *connector) transportNow() (*nethttp.Transport, int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,8 +86,7 @@ func (c *connector) transportNow() (*nethttp.Transport, int, error) {
 	return c.transport, c.at, nil
 }
 
-// switchReplica switches to the replica after the one whose index is in the parameter at. It does
-// nothing if another request has already switched away from it.
+// switchReplica does nothing if another request has already switched away from the replica with this index.
 func (c *connector) switchReplica(at int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,8 +124,7 @@ func newTransport(config *tls.Config) *nethttp.Transport {
 	}
 }
 
-// parseURLs parses URLs of the form https://host[:port], and rejects all others: the API's paths
-// are fixed, and the broker only speaks TLS. Its errors name the flag.
+// parseURLs accepts only https://host[:port]: the API's paths are fixed, and the broker only speaks TLS.
 func parseURLs(flag string, texts []string) ([]*url.URL, error) {
 	if len(texts) == 0 {
 		return nil, fmt.Errorf("%s is not set: want https://host[:port] of the broker", flag)

@@ -281,8 +281,7 @@ func (t *Transport) RenewCertificate(ctx context.Context, request *v1.RenewalReq
 	})
 }
 
-// waitSeconds returns wait in whole seconds, rounded up, because a poll with 0 would not wait at
-// all.
+// waitSeconds rounds up, because a poll with 0 would not wait at all.
 func waitSeconds(wait time.Duration) int {
 	wait = min(max(wait, 0), maxWait)
 	return int((wait + time.Second - 1) / time.Second)

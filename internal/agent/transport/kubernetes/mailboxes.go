@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,8 +24,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
@@ -128,8 +127,7 @@ func hasAnswer(event watch.Event) (bool, error) {
 	}
 }
 
-// discardMailbox deletes a call's mailbox in the background and ends the call. The deletion also makes
-// the broker stop work on the request.
+// discardMailbox ends a call in the background. The deletion also makes the broker stop work on it.
 func (m *mailboxes) discardMailbox(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	go func() {
