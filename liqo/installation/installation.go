@@ -180,25 +180,6 @@ func flagValue(d *appsv1.Deployment, flag string) (value string, given bool) {
 	return "", false
 }
 
-// Verdict is the assessment of an Installation.
-type Verdict struct {
-	// Status is True if peers get from Liqo what they reserved and no more, False if not, and Unknown if that
-	// cannot be determined.
-	Status metav1.ConditionStatus
-	Reason string
-	// Message says what was found. Advice says what to do about it.
-	Message, Advice string
-}
-
-// Condition returns the verdict as the condition LiqoReady of the Advertisement.
-func (v Verdict) Condition() metav1.Condition {
-	c := metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: v.Status, Reason: v.Reason, Message: v.Message}
-	if v.Advice != "" {
-		c.Message += "; " + v.Advice
-	}
-	return c
-}
-
 // WhyUnready returns the reason of the condition LiqoReady if the condition says that no cluster can peer
 // with this one, and "" otherwise. It returns "" if Liqo only fails to enforce limits, because peering still
 // works then.
@@ -209,12 +190,17 @@ func WhyUnready(c *metav1.Condition) string {
 	return c.Reason
 }
 
-// Judge returns the verdict on the installation. If there are several problems, it is about the most serious
-// one.
-func (i Installation) Judge() Verdict {
+// Judge returns the condition LiqoReady of the Advertisement. It is True if peers get from Liqo what they
+// reserved and no more, False if not, and Unknown if that cannot be determined. If there are several problems, it
+// is about the most serious one.
+func (i Installation) Judge() metav1.Condition {
 	found, unread := version.ParseGeneric(i.Version)
-	is := func(status metav1.ConditionStatus, reason, advice, format string, args ...any) Verdict {
-		return Verdict{Status: status, Reason: reason, Message: fmt.Sprintf(format, args...), Advice: advice}
+	is := func(status metav1.ConditionStatus, reason, advice, format string, args ...any) metav1.Condition {
+		message := fmt.Sprintf(format, args...)
+		if advice != "" {
+			message += "; " + advice
+		}
+		return metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: status, Reason: reason, Message: message}
 	}
 	another := fmt.Sprintf("install Liqo %s", testedVersion)
 	switch {

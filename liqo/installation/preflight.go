@@ -75,9 +75,12 @@ func (p *Preflight) observeDue(ctx context.Context) metav1.Condition {
 	seen, err := p.observe(ctx)
 	switch {
 	case err == nil:
-		p.last = seen.Judge().Condition()
+		p.last = seen.Judge()
 	case p.last.Type == "":
-		p.last = Verdict{Status: metav1.ConditionUnknown, Reason: agentv1alpha1.ReasonLiqoHidden, Message: "Liqo could not be inspected: " + err.Error()}.Condition()
+		p.last = metav1.Condition{
+			Type: agentv1alpha1.ConditionLiqoReady, Status: metav1.ConditionUnknown, Reason: agentv1alpha1.ReasonLiqoHidden,
+			Message: "Liqo could not be inspected: " + err.Error(),
+		}
 	}
 	return p.last
 }

@@ -471,7 +471,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) *metav1.Condition, error) {
 	if a.withoutLiqo {
 		// If Liqo is installed later, the agent uses it only after a restart.
-		missing := installation.Installation{}.Judge().Condition()
+		missing := installation.Installation{}.Judge()
 		return func(context.Context) *metav1.Condition { return &missing }, nil
 	}
 	if a.peeringMode == peeringNone {
