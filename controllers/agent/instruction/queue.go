@@ -1,5 +1,6 @@
 // Package instruction holds what the controllers of ProviderInstructions and of
-// ReservationInstructions share: how instructions are enqueued, and how a reconcile begins.
+// ReservationInstructions share: how instructions are enqueued, how a reconcile begins, and how a
+// problem with the broker's receipts is shown.
 package instruction
 
 import (
@@ -7,9 +8,12 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -23,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
@@ -150,4 +155,24 @@ func (q *Queue) Claim(ctx context.Context, req ctrl.Request, inst client.Object)
 	}
 	_, err := patch.AddFinalizer(ctx, q.client, inst, agentv1alpha1.PeeringFinalizer)
 	return err == nil, err
+}
+
+// DescribeReceipt sets the condition ReceiptValid to false if there is a problem with the broker's
+// last receipt. Otherwise it removes the condition.
+func DescribeReceipt(conditions *[]metav1.Condition, problem string, generation int64, now time.Time) {
+	if problem == "" {
+		meta.RemoveStatusCondition(conditions, agentv1alpha1.ConditionReceiptValid)
+		return
+	}
+	message.SetCondition(conditions, agentv1alpha1.ConditionReceiptValid, metav1.ConditionFalse, agentv1alpha1.ReasonReceiptRefused,
+		problem+"; the placement stays as it is", generation, now)
+}
+
+// RecordReceipt records a Warning event on an instruction when a problem with the broker's last
+// receipt appears. conditions are the instruction's present conditions, and before are its previous
+// ones.
+func RecordReceipt(recorder events.EventRecorder, inst runtime.Object, conditions, before []metav1.Condition) {
+	if c := message.ChangedCondition(conditions, before, agentv1alpha1.ConditionReceiptValid); c != nil {
+		recorder.Eventf(inst, nil, corev1.EventTypeWarning, c.Reason, "CheckReceipt", "%s", message.Clip(c.Message, message.MaxNote))
+	}
 }
