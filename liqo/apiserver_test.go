@@ -113,7 +113,7 @@ func (m *member) restart() {
 	nobody := errors.New("nobody is there")
 	var err error
 	m.peering, err = liqo.New(liqo.Options{
-		ClusterID: "rome", InstructionNamespace: "default", Client: m.agent, Reader: m.agent,
+		ClusterID: "rome", InstructionNamespace: "default", LiqoNamespace: "liqo", Client: m.agent, Reader: m.agent,
 		Messenger: deaf{}, Outbox: outbox.NewOutbox(clock.RealClock{}),
 		Sign:   func([]byte) ([]byte, error) { return nil, nobody },
 		Verify: func([]byte) (string, []byte, error) { return "", nil, nobody },

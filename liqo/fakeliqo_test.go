@@ -161,7 +161,7 @@ func (w *world) start(id string) {
 	outbox := outbox.NewOutbox(clock.RealClock{})
 	peering, err := New(Options{
 		ReclaimAfter: reclaimAfter, GiveUpAfter: giveUpAfter,
-		ClusterID: id, InstructionNamespace: "default", Client: mortal{s.client, s}, Reader: s.client,
+		ClusterID: id, InstructionNamespace: "default", LiqoNamespace: "liqo", Clock: clock.RealClock{}, Client: mortal{s.client, s}, Reader: s.client,
 		Messenger: sender{w, id}, Outbox: outbox, Verify: verifyNamed, Remote: w.remote, GatewayService: w.gatewayService(),
 		Sign: func(payload []byte) ([]byte, error) { return append([]byte(id+"\n"), payload...), nil },
 	})

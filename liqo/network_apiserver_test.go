@@ -60,7 +60,7 @@ func startLinked(t *testing.T) (rome, paris *linked) {
 		outbox := outbox.NewOutbox(clock.RealClock{})
 		var err error
 		l.peering, err = liqo.New(liqo.Options{
-			ClusterID: id, InstructionNamespace: "default", Client: l.agent, Reader: l.agent,
+			ClusterID: id, InstructionNamespace: "default", LiqoNamespace: "liqo", Clock: clock.RealClock{}, Client: l.agent, Reader: l.agent,
 			Messenger: l, Outbox: outbox, GatewayService: corev1.ServiceTypeNodePort,
 			Sign: func(payload []byte) ([]byte, error) { return append([]byte(id+"\n"), payload...), nil },
 			Verify: func(envelope []byte) (string, []byte, error) {

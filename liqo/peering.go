@@ -22,16 +22,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Options configure a Peering. New requires ClusterID, InstructionNamespace, Client, Reader,
-// Messenger, Sign, Verify and Outbox; the rest is optional.
+// Options configure a Peering. New requires ClusterID, both namespaces, Client, Reader, Messenger,
+// Sign, Verify, Outbox and Clock; the rest is optional.
 type Options struct {
 	// ClusterID is the ID of this cluster, for the broker and for Liqo.
 	ClusterID string
 	// InstructionNamespace is the namespace of the ReservationInstructions and
 	// ProviderInstructions.
 	InstructionNamespace string
-	// LiqoNamespace is the namespace in which Liqo is installed; "liqo" if empty. It holds the key
-	// pair of this cluster's Liqo.
+	// LiqoNamespace is the namespace in which Liqo is installed. It holds the key pair of this
+	// cluster's Liqo.
 	LiqoNamespace string
 	// Client reads from a cache. Reader reads from the API server.
 	Client client.Client
@@ -86,22 +86,16 @@ type Options struct {
 	ObserveStep func(step plan.HandshakeStep, took time.Duration)
 }
 
-func (o *Options) completeOptions() error {
+func (o *Options) checkOptions() error {
 	switch {
 	case o.ClusterID == "":
 		return errors.New("peering: no cluster ID")
-	case o.InstructionNamespace == "":
-		return errors.New("peering: no instruction namespace")
+	case o.InstructionNamespace == "" || o.LiqoNamespace == "":
+		return errors.New("peering: no namespace of instructions or of Liqo")
 	case o.Client == nil || o.Reader == nil:
 		return errors.New("peering: no client or no reader")
-	case o.Messenger == nil || o.Sign == nil || o.Verify == nil || o.Outbox == nil:
-		return errors.New("peering: no way to send or to check messages")
-	}
-	if o.LiqoNamespace == "" {
-		o.LiqoNamespace = "liqo"
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
+	case o.Messenger == nil || o.Sign == nil || o.Verify == nil || o.Outbox == nil || o.Clock == nil:
+		return errors.New("peering: no clock, or no way to send or to check messages")
 	}
 	return nil
 }
@@ -145,7 +139,7 @@ type answered struct {
 
 // New returns a Peering, or an error if a required option is missing.
 func New(o Options) (*Peering, error) {
-	if err := o.completeOptions(); err != nil {
+	if err := o.checkOptions(); err != nil {
 		return nil, err
 	}
 	p := &Peering{opts: o, mailbox: handshake.NewMailbox(o.ClusterID, o.Verify), answers: map[handshake.Pair]answered{}, drainer: drain.New(o.Client, o.Reader, o.Clock, o.DrainTimeout), steps: newStopwatch(o.ObserveStep), reflections: map[string]reflections{}, deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}

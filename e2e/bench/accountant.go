@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
@@ -80,9 +81,11 @@ const betweenPasses = 250 * time.Millisecond
 // tellPasses returns a handler that reconciles the Advertisement a number of times, and writes the duration of each
 // reconciliation in nanoseconds. Pod events continue in the meantime.
 func tellPasses(watcher *capacity.Watcher) http.HandlerFunc {
-	objects := &memory{}
+	objects, none := &memory{}, func(context.Context) *metav1.Condition { return nil }
 	advertises := advertisement.New(objects, objects, watcher, &events.FakeRecorder{}, advertisement.Options{
-		ClusterID: "rome", EndpointURL: "https://rome.example:6443", Clock: &hasty{now: time.Now()},
+		ClusterID: "rome", EndpointURL: "https://rome.example:6443", Settings: &advertisement.FileSettings{}, Interval: 30 * time.Second,
+		Name: "cluster-advertisement", Namespace: "default", InstructionNamespace: "default",
+		Certificate: none, Guarded: none, Liqo: none, NoteJournal: func(string) {}, Clock: &hasty{now: time.Now()},
 	})
 	return func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.FormValue("n"))

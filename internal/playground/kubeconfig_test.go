@@ -57,7 +57,7 @@ func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	t.Cleanup(func() { stop(); <-stopped })
 	limited := limitedTo(t, p.Clusters["paris"], paris)
 	peering, err := liqo.New(liqo.Options{
-		ClusterID: "rome", InstructionNamespace: "default", Client: rome, Reader: rome, Messenger: noAgent{}, Outbox: outbox,
+		ClusterID: "rome", InstructionNamespace: "default", LiqoNamespace: "liqo", Clock: clock.RealClock{}, Client: rome, Reader: rome, Messenger: noAgent{}, Outbox: outbox,
 		Sign:   func(payload []byte) ([]byte, error) { return payload, nil },
 		Verify: func([]byte) (string, []byte, error) { return "", nil, errors.New("no signer") },
 		Remote: func(string) (client.Client, error) { return limited, nil },

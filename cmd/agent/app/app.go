@@ -390,10 +390,11 @@ func (a *agent) receiptChecker() *receipt.Checker {
 
 func (a *agent) addControllers(config *rest.Config) error {
 	advertises := advertisement.Options{
-		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Settings: a.settings,
+		ClusterID: a.clusterID, ClusterName: cmp.Or(a.clusterName, a.clusterID), EndpointURL: a.endpointURL, Settings: a.settings,
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
 		Certificate: a.certificateCondition, Guarded: a.guardedCondition(), NoteJournal: func(id string) { a.journalID.Store(&id) },
+		Clock: clock.RealClock{},
 	}
 	consumes := reservationinstruction.Options{
 		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
@@ -414,7 +415,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 	}
 	a.requests = resourcerequest.New(a.mgr.GetClient(), a.transport, a.mgr.GetEventRecorder(version.Product), resourcerequest.Options{
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, Reader: a.mgr.GetAPIReader(),
-		HideActors: a.actor == actorHidden, Receipts: a.receiptChecker(),
+		HideActors: a.actor == actorHidden, Receipts: a.receiptChecker(), Clock: clock.RealClock{},
 	})
 	if err := a.requests.SetupWithManager(a.mgr); err != nil {
 		return err
@@ -506,7 +507,7 @@ func (a *agent) addInbox(*rest.Config) error {
 		Namespace: a.instructionNamespace, Interval: a.pollInterval, RefuseBrokerReservations: !a.acceptBrokerReservations,
 		Hold: agentv1alpha1.Hold(a.hold), HideActors: a.actor == actorHidden, Receipts: a.receiptChecker(),
 	}
-	options.ClusterID, options.Reader, options.Look = a.clusterID, a.mgr.GetAPIReader(), a.requests.Look
+	options.ClusterID, options.Reader, options.Look, options.Clock = a.clusterID, a.mgr.GetAPIReader(), a.requests.Look, clock.RealClock{}
 	if err := a.mgr.Add(inbox.NewInstructions(a.mgr.GetClient(), a.transport, options)); err != nil {
 		return err
 	}

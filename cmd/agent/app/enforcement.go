@@ -43,10 +43,10 @@ func (a *agent) offeredTaints(configured []brokerv1alpha1.Taint) []brokerv1alpha
 }
 
 // guardedCondition returns a function that computes the condition Guarded: whether admission limits peers to their
-// reservations. The function is nil if the agent does not peer.
+// reservations. The function returns nil if the agent does not peer.
 func (a *agent) guardedCondition() func(context.Context) *metav1.Condition {
 	if a.peering == nil {
-		return nil
+		return func(context.Context) *metav1.Condition { return nil }
 	}
 	if c := guard.DisabledCondition(a.bindSlices, a.webhook.Enabled()); c != nil {
 		return func(context.Context) *metav1.Condition { return c }

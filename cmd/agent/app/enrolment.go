@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/identity"
@@ -42,7 +43,7 @@ func (a *agent) openCertificate(ctx context.Context, clientset kubernetes.Interf
 func (a *agent) enrolCluster(ctx context.Context, clientset kubernetes.Interface, liqoID string) error {
 	options := identity.Options{
 		Client: clientset, Secret: types.NamespacedName{Namespace: a.podNamespace, Name: a.identitySecret}, Dir: a.certPath,
-		ClusterID: a.clusterID, Token: a.enrolmentToken, Log: a.log.WithName("identity"),
+		ClusterID: a.clusterID, Token: a.enrolmentToken, Clock: clock.RealClock{}, Log: a.log.WithName("identity"),
 	}
 	var err error
 	if options.DefaultClusterID, err = a.defaultClusterID(ctx, clientset, liqoID); err != nil {

@@ -75,7 +75,7 @@ func TestTooLargeAdvertisementIsShortenedAtOnce(t *testing.T) {
 	}
 
 	refused := broker.refused
-	b.after(DefaultInterval)
+	b.after(interval)
 	if broker.refused != refused {
 		t.Error("it is tried in full with every interval")
 	}
@@ -149,7 +149,7 @@ func TestMissingWebhookIsReportedOnce(t *testing.T) {
 		return &metav1.Condition{Type: agentv1alpha1.ConditionGuarded, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonWebhookDisabled, Message: "set webhook.enabled=true"}
 	}
 	for range 3 {
-		b.after(DefaultInterval)
+		b.after(interval)
 	}
 	var told []string
 	for len(b.events.Events) > 0 {
@@ -162,7 +162,7 @@ func TestMissingWebhookIsReportedOnce(t *testing.T) {
 		t.Errorf("condition %+v", c)
 	}
 	b.options.Guarded = func(context.Context) *metav1.Condition { return nil }
-	b.after(DefaultInterval)
+	b.after(interval)
 	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionGuarded); c != nil {
 		t.Errorf("condition %+v of a cluster that does not peer", c)
 	}

@@ -42,7 +42,7 @@ func TestCompatibilityConditionAndItsEvents(t *testing.T) {
 	}
 
 	broker.SetDown(true)
-	b.after(DefaultInterval)
+	b.after(interval)
 	<-b.events.Events // skip the event about condition Ready
 	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionBrokerCompatible); c != nil {
 		t.Errorf("condition %+v of a broker that never answered", c)
@@ -82,7 +82,7 @@ func TestCompatibilityConditionAndItsEvents(t *testing.T) {
 	}
 
 	asked := broker.pings
-	b.after(DefaultInterval)
+	b.after(interval)
 	broker.SetDown(true)
 	b.after(askEvery)
 	<-b.events.Events // skip the event about condition Ready

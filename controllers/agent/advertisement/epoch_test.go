@@ -39,12 +39,12 @@ func TestAgentKeepsEpochOfItsFirstReceipt(t *testing.T) {
 	broker := &numbering{Direct: b.broker, epoch: 6}
 	b.publisher = broker
 	b.after(0)
-	b.after(DefaultInterval)
+	b.after(interval)
 	if sent := b.broker.Advertised(); sent[0].Epoch != 0 || sent[1].Epoch != 7 {
 		t.Errorf("sent epochs %d and %d, want 0 and 7", sent[0].Epoch, sent[1].Epoch)
 	}
 	broker.epoch = 0 // the broker has restarted
-	b.after(DefaultInterval)
+	b.after(interval)
 	if broker.epoch != 7 {
 		t.Errorf("the restarted broker has epoch %d, want 7", broker.epoch)
 	}
@@ -57,7 +57,7 @@ func TestOvertakenAgentRequestsNewEpoch(t *testing.T) {
 	b.publisher = broker
 	b.after(0)
 	broker.epoch = 5 // other agents took over meanwhile
-	if again := b.after(DefaultInterval); again != firstRetry {
+	if again := b.after(interval); again != firstRetry {
 		t.Errorf("asks again in %s, want %s", again, firstRetry)
 	}
 	adv := b.advertisement()

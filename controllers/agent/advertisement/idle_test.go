@@ -28,7 +28,7 @@ func TestVacantNodesAreReportedOnlyIfTheBrokerAsks(t *testing.T) {
 	b := newBench(t, usedPlacement("res-a", metav1.ConditionTrue, false))
 	b.figures.guests = map[string]capacity.Guests{"res-a-1": {}}
 	publish := func() []v1.Vacancy {
-		b.after(DefaultInterval)
+		b.after(interval)
 		all := b.broker.Advertised()
 		return all[len(all)-1].Vacant
 	}
@@ -38,7 +38,7 @@ func TestVacantNodesAreReportedOnlyIfTheBrokerAsks(t *testing.T) {
 	b.broker.Receipt = &v1.AdvertisementReceipt{ReportVacant: true}
 	publish() // the answer to this advertisement asks for vacant nodes
 	for i := range 3 {
-		want := []v1.Vacancy{{Reservation: "res-a", Placement: 1, Seconds: float64(i) * DefaultInterval.Seconds()}}
+		want := []v1.Vacancy{{Reservation: "res-a", Placement: 1, Seconds: float64(i) * interval.Seconds()}}
 		if diff := cmp.Diff(want, publish()); diff != "" {
 			t.Errorf("advertisement %d (-want +got):\n%s", i, diff)
 		}

@@ -30,10 +30,10 @@ func TestUninstallationIsAnnounced(t *testing.T) {
 		{"nothing is announced", 0, time.Second, nil, shown{}},
 		{"the broker cannot be told", 2 * time.Minute, time.Second, away, shown{"False", "Uninstalling"}},
 		{"the broker is told", 2 * time.Minute, 2 * time.Second, nil, shown{"True", "Uninstalling"}},
-		{"it stays so", 2 * time.Minute, DefaultInterval, nil, shown{"True", "Uninstalling"}},
+		{"it stays so", 2 * time.Minute, interval, nil, shown{"True", "Uninstalling"}},
 		{"it is revoked", 0, time.Second, nil, shown{}},
-		{"it is announced again", DefaultInterval, time.Second, nil, shown{"True", "Uninstalling"}},
-		{"it is outdated", -time.Second, DefaultInterval, nil, shown{}},
+		{"it is announced again", interval, time.Second, nil, shown{"True", "Uninstalling"}},
+		{"it is outdated", -time.Second, interval, nil, shown{}},
 	} {
 		adv := b.advertisement()
 		adv.Annotations = nil

@@ -42,7 +42,7 @@ func TestLiqoConditionAndItsEvents(t *testing.T) {
 		{"it cannot be read any more", unknown, hidden, "forbidden", "Normal LiqoHidden forbidden", ""},
 	} {
 		shown = metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: step.status, Reason: step.reason, Message: step.message}
-		b.after(DefaultInterval)
+		b.after(interval)
 		if i == 0 {
 			<-b.events.Events // skip the event about condition Ready
 		}
@@ -68,7 +68,7 @@ func TestLiqoConditionAndItsEvents(t *testing.T) {
 
 	// Peering is disabled.
 	shown = metav1.Condition{Type: agentv1alpha1.ConditionPeeringSkipped, Status: isTrue, Reason: agentv1alpha1.ReasonPeeringSkipped, Message: "none"}
-	b.after(DefaultInterval)
+	b.after(interval)
 	conditions := b.advertisement().Status.Conditions
 	if got := meta.FindStatusCondition(conditions, agentv1alpha1.ConditionLiqoReady); got != nil {
 		t.Errorf("condition %+v of a cluster that does not peer", got)

@@ -58,7 +58,7 @@ func TestPendingAmountsAreSentWithRegularAdvertisements(t *testing.T) {
 	pend(quantity.Amounts{"cpu": 300})
 	b.after(minGap)
 	b.expect(1, 3, 1)
-	b.after(DefaultInterval)
+	b.after(interval)
 	expect(4, b.figures.now.Pending.ToResourceList())
 	sent := b.broker.Advertised()
 	told.Sequence, told.Timestamp = sent[1].Sequence, sent[1].Timestamp
@@ -68,14 +68,14 @@ func TestPendingAmountsAreSentWithRegularAdvertisements(t *testing.T) {
 	}
 
 	pend(quantity.Amounts{"cpu": 305})
-	b.after(DefaultInterval)
+	b.after(interval)
 	b.expect(3, 4, 1)
 	if got := b.broker.Advertised()[2].Pending.Requests["cpu"]; got != "305m" {
 		t.Errorf("the broker is told %s, want the 305m that the object does not show yet", got)
 	}
 	pend(quantity.Amounts{"cpu": 305, "nvidia.com/gpu": 1})
 	b.after(minGap)
-	b.after(DefaultInterval)
+	b.after(interval)
 	expect(5, b.figures.now.Pending.ToResourceList())
 	if got := testutil.ToFloat64(b.pending.WithLabelValues("nvidia.com/gpu")); got != 1 {
 		t.Errorf("the metric says %v GPUs, want 1, which the cluster has none of", got)
@@ -84,18 +84,18 @@ func TestPendingAmountsAreSentWithRegularAdvertisements(t *testing.T) {
 	pend(quantity.Amounts{"cpu": 305, "nvidia.com/gpu": 1})
 	b.after(minGap)
 	expect(5, b.figures.now.Pending.ToResourceList())
-	b.after(DefaultInterval)
+	b.after(interval)
 	expect(6, b.figures.now.Pending.ToResourceList())
 	if sent := b.broker.Advertised(); sent[len(sent)-1].Pending.WaitingSeconds != 0 {
 		t.Errorf("the broker is told of a wait of %d s that begins in an hour", sent[len(sent)-1].Pending.WaitingSeconds)
 	}
 	pend(nil)
-	b.after(DefaultInterval)
+	b.after(interval)
 	expect(7, nil)
 	if sent := b.broker.Advertised(); sent[len(sent)-1].Pending != nil {
 		t.Errorf("the broker is told %v, want nothing", sent[len(sent)-1].Pending)
 	}
-	b.after(DefaultInterval)
+	b.after(interval)
 	expect(7, nil)
 }
 

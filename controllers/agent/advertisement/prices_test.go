@@ -109,7 +109,7 @@ node_ram_hourly_cost{node="n2"} 0.005`)
 	away.Store(true)
 	ticks.Step(time.Minute)
 	until(agentv1alpha1.ReasonOpenCostUnavailable)
-	b.after(DefaultInterval)
+	b.after(interval)
 	expect(agentv1alpha1.ReasonOpenCostUnavailable)
 	if event := <-b.events.Events; !strings.HasPrefix(event, "Warning OpenCostUnavailable no prices from OpenCost at "+server.URL+" since 2026-03-01T12:00:00Z: the server answers 503") {
 		t.Errorf("event %q", event)
@@ -118,11 +118,11 @@ node_ram_hourly_cost{node="n2"} 0.005`)
 	away.Store(false)
 	ticks.Step(time.Minute)
 	until(agentv1alpha1.ReasonPriced)
-	b.after(DefaultInterval)
+	b.after(interval)
 	expect(agentv1alpha1.ReasonPriced)
 
 	pricer.Follow(configuration.Default())
-	b.after(DefaultInterval)
+	b.after(interval)
 	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionPriced); c != nil {
 		t.Errorf("without OpenCost: %+v", c)
 	}

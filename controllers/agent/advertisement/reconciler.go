@@ -194,9 +194,7 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	}
 	r.failures, r.epoch = 0, receipt.Epoch
 	r.published, r.complete, r.anchor = now, completeCondition(&r.bound), receipt.Anchor
-	if r.options.NoteJournal != nil {
-		r.options.NoteJournal(receipt.Anchor.Journal)
-	}
+	r.options.NoteJournal(receipt.Anchor.Journal)
 	if r.options.Peers != nil {
 		r.options.Peers.Told(msg.Links)
 		r.options.Peers.Ask(receipt.Peers)

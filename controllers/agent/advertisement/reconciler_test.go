@@ -59,6 +59,9 @@ type bench struct {
 	writes  int
 }
 
+// interval is the time between two advertisements of a bench.
+const interval = 30 * time.Second
+
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	scheme := runtime.NewScheme()
 	runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
@@ -85,7 +88,12 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 			},
 		}).Build()
 	b.broker.Receipt = &v1.AdvertisementReceipt{}
-	b.Reconciler = New(b.client, b.broker, b.figures, b.events, Options{ClusterID: "rome", EndpointURL: "https://rome:6443", Clock: b.clock})
+	none := func(context.Context) *metav1.Condition { return nil }
+	b.Reconciler = New(b.client, b.broker, b.figures, b.events, Options{
+		ClusterID: "rome", ClusterName: "rome", EndpointURL: "https://rome:6443", Settings: &FileSettings{},
+		Name: "cluster-advertisement", Namespace: "default", InstructionNamespace: "default", Interval: interval,
+		Certificate: none, Guarded: none, Liqo: none, NoteJournal: func(string) {}, Clock: b.clock,
+	})
 	b.jitter = func(d time.Duration) time.Duration { return d }
 	return b
 }
@@ -141,16 +149,16 @@ func TestCertificateConditionIsShownBesideOthers(t *testing.T) {
 	}
 	b.after(0)
 	want("", 2, 2)
-	b.after(DefaultInterval)
+	b.after(interval)
 	want("", 2, 0)
 
 	// After a renewal the message differs, but that is no event.
 	shown.Message = "valid until midnight"
-	b.after(DefaultInterval)
+	b.after(interval)
 	want("", 3, 0)
 
 	shown.Reason, shown.Message = agentv1alpha1.ReasonRenewalFailing, "valid until midnight, and not replaced: broker away"
-	b.after(DefaultInterval)
+	b.after(interval)
 	want("Warning CertificateRenewalFailing valid until midnight, and not replaced: broker away", 4, 1)
 	if !meta.IsStatusConditionTrue(b.advertisement().Status.Conditions, agentv1alpha1.ConditionReady) {
 		t.Error("the advertisement is not Ready")
@@ -159,7 +167,7 @@ func TestCertificateConditionIsShownBesideOthers(t *testing.T) {
 
 func TestFirstLookWritesPublishesAndReports(t *testing.T) {
 	b := newBench(t)
-	if again := b.after(0); again != DefaultInterval {
+	if again := b.after(0); again != interval {
 		t.Errorf("next look in %s", again)
 	}
 	b.expect(1, 2, 1)
@@ -193,7 +201,7 @@ func TestIntervalIsKeptWithoutWrites(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	for range 3 {
-		b.after(DefaultInterval)
+		b.after(interval)
 	}
 	b.expect(4, 2, 1)
 	if got := b.broker.Advertised()[3].Sequence; got != 4 {
@@ -310,7 +318,7 @@ func TestUnreachableBrokerIsReportedOnceAndCalledRarely(t *testing.T) {
 	for pause := time.Second; len(pauses) < 6; pauses = append(pauses, pause) {
 		pause = b.after(pause)
 	}
-	if diff := cmp.Diff([]time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, DefaultInterval, DefaultInterval}, pauses); diff != "" {
+	if diff := cmp.Diff([]time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, interval, interval}, pauses); diff != "" {
 		t.Errorf("tries again after (-want +got):\n%s", diff)
 	}
 	b.expect(1, 4, 2) // the accounts were written locally and the condition changed
@@ -326,13 +334,13 @@ func TestUnreachableBrokerIsReportedOnceAndCalledRarely(t *testing.T) {
 	b.expect(1, 4, 2)
 
 	b.broker.SetDown(false)
-	b.after(DefaultInterval)
+	b.after(interval)
 	b.expect(2, 5, 3)
 	if !b.advertisement().Status.Published {
 		t.Error("not published again")
 	}
 	b.broker.SetDown(true)
-	if again := b.after(DefaultInterval); again != firstRetry {
+	if again := b.after(interval); again != firstRetry {
 		t.Errorf("the next time it is lost it is tried again in %s", again)
 	}
 }
@@ -347,11 +355,11 @@ func TestRefusedAdvertisementIsRepeatedAtTheInterval(t *testing.T) {
 		want     time.Duration
 	}{
 		"not reached":                 {away, 1, firstRetry},
-		"not reached for long":        {away, 1000, DefaultInterval},
+		"not reached for long":        {away, 1000, interval},
 		"the broker's wish is longer": {busy, 1, 5 * time.Second},
-		"refused":                     {denied, 1, DefaultInterval},
+		"refused":                     {denied, 1, interval},
 	} {
-		if got := pauseAfter(tc.err, tc.failures, DefaultInterval); got != tc.want {
+		if got := pauseAfter(tc.err, tc.failures, interval); got != tc.want {
 			t.Errorf("%s: again in %s, want %s", name, got, tc.want)
 		}
 	}
@@ -401,7 +409,7 @@ func TestRecallIsAdvertisedWithItsRemainingTime(t *testing.T) {
 	if diff := cmp.Diff(&v1.Recall{RemainingSeconds: 599, Message: "rack 4"}, recall()); diff != "" {
 		t.Errorf("at once (-want +got):\n%s", diff)
 	}
-	b.after(DefaultInterval)
+	b.after(interval)
 	if diff := cmp.Diff(&v1.Recall{RemainingSeconds: 569, Message: "rack 4"}, recall()); diff != "" {
 		t.Errorf("with the next one (-want +got):\n%s", diff)
 	}

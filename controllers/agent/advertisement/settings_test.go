@@ -76,7 +76,7 @@ func TestSettingsChangeWhileAgentRuns(t *testing.T) {
 	b.after(time.Second)
 	for _, message := range []string{"line 3", "line 4"} {
 		settings.conditions[0].Message = message
-		b.after(DefaultInterval)
+		b.after(interval)
 		c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionConfigured)
 		if c == nil || c.Status != metav1.ConditionFalse || c.Message != message {
 			t.Errorf("condition %+v, want one that says %q", c, message)
@@ -90,7 +90,7 @@ func TestSettingsChangeWhileAgentRuns(t *testing.T) {
 	}
 
 	settings.conditions = nil
-	b.after(DefaultInterval)
+	b.after(interval)
 	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionConfigured); c != nil {
 		t.Errorf("without a file: %+v", c)
 	}

@@ -3,7 +3,6 @@
 package advertisement
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -40,13 +39,6 @@ import (
 // +kubebuilder:rbac:groups=liqo.io,resources=lendingpolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-
-// Defaults of Options.
-const (
-	DefaultName      = "cluster-advertisement"
-	DefaultNamespace = "default"
-	DefaultInterval  = 30 * time.Second
-)
 
 // minGap is the shortest time between two computations of the offer. Changes within this time are
 // published together.
@@ -92,54 +84,35 @@ type Offered struct {
 	offering.Rules
 }
 
-// Options of a Reconciler. Only ClusterID is required.
+// Options of a Reconciler. All but EndpointURL and Peers are required.
 type Options struct {
 	ClusterID string
-	// ClusterName is a display name; empty means ClusterID.
+	// ClusterName is a display name.
 	ClusterName string
 	// EndpointURL is the https address at which consumers reach this cluster's API server;
 	// empty if there is none.
 	EndpointURL string
-	// Settings provides the operator's settings, which may change at any time. By default, all free
-	// capacity is lent, and cost, labels and claims are taken from the Advertisement object.
+	// Settings provides the operator's settings, which may change at any time.
 	Settings Settings
-	// Name and Namespace of the Advertisement; if empty, DefaultName and DefaultNamespace.
+	// Name and Namespace of the Advertisement.
 	Name, Namespace string
-	// InstructionNamespace holds the ProviderInstructions; DefaultNamespace if empty.
+	// InstructionNamespace holds the ProviderInstructions.
 	InstructionNamespace string
-	// Interval between two advertisements while nothing changes; DefaultInterval if 0. The broker
-	// may ask for a shorter interval, of at least one second, because it counts a cluster as silent
+	// Interval between two advertisements while nothing changes. The broker may ask for a shorter
+	// one, of at least one second, because it counts a cluster as silent
 	// after three intervals of the broker's configuration.
 	Interval time.Duration
 	// Peers probes the clusters that the broker asks about; nil disables probes.
 	Peers Peers
 	// Certificate returns the condition of the agent's certificate. Guarded returns the condition
 	// Guarded: whether admission policies limit peers to their reservations. Liqo returns the
-	// condition LiqoReady or, if the agent runs with --peering-mode=none, PeeringSkipped. All may be
-	// nil or return nil.
+	// condition LiqoReady or, if the agent runs with --peering-mode=none, PeeringSkipped. All may
+	// return nil.
 	Certificate, Guarded, Liqo func(context.Context) *metav1.Condition
 	// NoteJournal is called with the ID of the broker's journal whenever the broker has accepted an
-	// advertisement; nil if nobody needs it.
+	// advertisement.
 	NoteJournal func(id string)
 	Clock       clock.PassiveClock
-}
-
-func (o *Options) setDefaults() {
-	o.Name, o.Namespace = cmp.Or(o.Name, DefaultName), cmp.Or(o.Namespace, DefaultNamespace)
-	o.InstructionNamespace = cmp.Or(o.InstructionNamespace, DefaultNamespace)
-	o.ClusterName = cmp.Or(o.ClusterName, o.ClusterID)
-	o.Interval = cmp.Or(o.Interval, DefaultInterval)
-	if o.Settings == nil {
-		o.Settings = &FileSettings{}
-	}
-	for _, condition := range []*func(context.Context) *metav1.Condition{&o.Certificate, &o.Guarded, &o.Liqo} {
-		if *condition == nil {
-			*condition = func(context.Context) *metav1.Condition { return nil }
-		}
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 }
 
 // Reconciler publishes this cluster's offer. Its fields need no lock: only Reconcile uses them,
@@ -189,9 +162,8 @@ type Reconciler struct {
 	urgent atomic.Bool
 }
 
-// New returns a Reconciler. Settings that options leave empty get their defaults.
+// New returns a Reconciler.
 func New(c client.Client, publisher Publisher, accounts Accounts, recorder events.EventRecorder, options Options) *Reconciler {
-	options.setDefaults()
 	return &Reconciler{
 		client: c, publisher: publisher, accounts: accounts, recorder: recorder, options: options,
 		jitter: func(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 0.2) },

@@ -76,7 +76,7 @@ func newSite(t *testing.T) *site {
 		}}}).
 		WithInterceptorFuncs(s.failures()).Build()
 	peering, err := liqo.New(liqo.Options{
-		ClusterID: "paris", InstructionNamespace: "default", Client: c, Reader: c, Messenger: nobody{},
+		ClusterID: "paris", InstructionNamespace: "default", LiqoNamespace: "liqo", Client: c, Reader: c, Messenger: nobody{},
 		Sign: func(b []byte) ([]byte, error) { return b, nil }, Verify: func([]byte) (string, []byte, error) { return "", nil, nil },
 		Outbox: outbox.NewOutbox(clock.RealClock{}), Clock: s.clock, Log: logr.Discard(),
 	})

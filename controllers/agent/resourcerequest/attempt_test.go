@@ -257,7 +257,7 @@ func (c *crash) intercepted(inner client.Client) client.Client {
 func (b *bench) settleKilled(n int) (wasKilled bool) {
 	b.Helper()
 	c := &crash{Broker: b.broker, left: n}
-	b.Reconciler = New(c.intercepted(b.client), c, b.events, Options{ClusterID: "rome", Clock: b.clock})
+	b.Reconciler = New(c.intercepted(b.client), c, b.events, b.defaults())
 	defer func() {
 		if r := recover(); r != nil && r != any(killed{}) {
 			panic(r)
@@ -281,7 +281,7 @@ func TestEditReservesOnceWhereverTheAgentIsKilled(t *testing.T) {
 					break
 				}
 				kills++
-				b.Reconciler = New(b.client, b.broker, b.events, Options{ClusterID: "rome", Clock: b.clock})
+				b.Reconciler = New(b.client, b.broker, b.events, b.defaults())
 				b.settle()
 				b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 				if held := b.broker.Held(); !slices.Equal(held, []string{secondKey}) {

@@ -165,7 +165,7 @@ func TestKilledAgentRepeatsTheSameTakeover(t *testing.T) {
 	b.after(0)
 	b.broker.SetBeforeAnswer(nil)
 	runtest.Check(t, b.client.Delete(t.Context(), q))
-	b.Reconciler = New(b.client, b.broker, b.events, Options{ClusterID: "rome", Clock: b.clock})
+	b.Reconciler = New(b.client, b.broker, b.events, b.defaults())
 	b.after(time.Minute)
 	if rr := b.request(); rr.Status.Phase != agentv1alpha1.RequestReserved {
 		t.Errorf("phase %s: %s", rr.Status.Phase, rr.Status.Message)

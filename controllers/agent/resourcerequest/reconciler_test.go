@@ -63,8 +63,12 @@ func newBench(t *testing.T, edit ...func(*agentv1alpha1.ResourceRequest)) *bench
 	b.client = fakeclient.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&agentv1alpha1.ResourceRequest{}, &agentv1alpha1.ReservationInstruction{}).
 		WithObjects(rr, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
-	b.Reconciler = New(b.client, b.broker, b.events, Options{ClusterID: "rome", Clock: b.clock})
+	b.Reconciler = New(b.client, b.broker, b.events, b.defaults())
 	return b
+}
+
+func (b *bench) defaults() Options {
+	return Options{ClusterID: "rome", InstructionNamespace: "default", Reader: b.client, Clock: b.clock}
 }
 
 func withNamespaces(names ...string) func(*agentv1alpha1.ResourceRequest) {
@@ -284,7 +288,7 @@ func TestRequestWithoutDurationIsRenewedUnderItsKey(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
 
 	t.Run("and at once by an agent that was restarted", func(t *testing.T) {
-		b.Reconciler = New(b.client, b.broker, b.events, Options{ClusterID: "rome", Clock: b.clock})
+		b.Reconciler = New(b.client, b.broker, b.events, b.defaults())
 		b.after(time.Second)
 		if n := len(b.broker.Requests()); n != 3 {
 			t.Errorf("asked %d times", n)

@@ -3,7 +3,6 @@
 package resourcerequest
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -28,7 +27,6 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 )
@@ -64,13 +62,13 @@ type Broker interface {
 	transport.Changer
 }
 
-// Options of a Reconciler. Only ClusterID is required.
+// Options of a Reconciler. All but HideActors and Receipts are required.
 type Options struct {
 	ClusterID string
-	// InstructionNamespace holds the ReservationInstructions; inbox.DefaultNamespace if empty.
+	// InstructionNamespace holds the ReservationInstructions.
 	InstructionNamespace string
 	// Reader reads from the API server the bounds of a namespace and the requests that count against them, because a
-	// stale cache could let requests exceed the bounds. If nil, the client is used, which may read from a cache.
+	// stale cache could let requests exceed the bounds.
 	Reader client.Reader
 	Clock  clock.Clock
 	// HideActors makes the agent send no names of users to the broker.
@@ -85,13 +83,6 @@ func (o *Options) reported(user string) string {
 		return ""
 	}
 	return actor.Clean(user)
-}
-
-func (o *Options) setDefaults() {
-	o.InstructionNamespace = cmp.Or(o.InstructionNamespace, inbox.DefaultNamespace)
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 }
 
 // Reconciler asks the broker about ResourceRequests and keeps their status up to date.
@@ -115,12 +106,8 @@ type Reconciler struct {
 	news chan event.TypedGenericEvent[types.NamespacedName]
 }
 
-// New returns a Reconciler. Settings that options leave empty get their defaults.
+// New returns a Reconciler.
 func New(c client.Client, broker Broker, recorder events.EventRecorder, options Options) *Reconciler {
-	options.setDefaults()
-	if options.Reader == nil {
-		options.Reader = c
-	}
 	retries := flowcontrol.NewBackOffWithJitter(firstRetry, lastRetry, 0.5)
 	retries.Clock = options.Clock
 	return &Reconciler{

@@ -31,7 +31,7 @@ type Renewer interface {
 	Ping(ctx context.Context) (*v1.Pong, error)
 }
 
-// Options of a Keeper. Client, Secret and Dir are required.
+// Options of a Keeper. Client, Secret, Dir, Clock and Log are required.
 type Options struct {
 	Client kubernetes.Interface
 	// Secret in which the identity is stored.
@@ -86,9 +86,6 @@ type Keeper struct {
 
 // New returns a Keeper. It does nothing before Acquire.
 func New(o Options) *Keeper {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	return &Keeper{
 		options: o, secret: &secret{client: o.Client, NamespacedName: o.Secret}, clock: o.Clock, log: o.Log,
 		changed: make(chan struct{}, 1),

@@ -552,7 +552,7 @@ func testReplicas(t *testing.T, h *home) {
 	var replicas sync.WaitGroup
 	dirs := []string{t.TempDir(), t.TempDir()}
 	for _, dir := range dirs {
-		k := h.keeper(t, func(o *Options) { o.Clock, o.Dir = nil, dir })
+		k := h.keeper(t, func(o *Options) { o.Clock, o.Dir = clock.RealClock{}, dir })
 		replicas.Go(func() {
 			if _, err := k.Acquire(ctx); err != nil {
 				t.Error(err)

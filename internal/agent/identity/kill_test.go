@@ -58,7 +58,7 @@ func runAgent(a []string) error {
 	}
 	k := New(Options{
 		Client: clientset, Secret: types.NamespacedName{Namespace: "default", Name: name}, Dir: dir, ClusterID: "rome",
-		Enroller: enroller, Token: token, Log: logr.Discard(),
+		Enroller: enroller, Token: token, Clock: clock.RealClock{}, Log: logr.Discard(),
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

@@ -24,7 +24,7 @@ func condition(kind string) []metav1.Condition {
 
 func providing(edit ...func(*agentv1alpha1.ProviderInstruction)) *agentv1alpha1.ProviderInstruction {
 	p := &agentv1alpha1.ProviderInstruction{
-		ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "res-provided00-1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-provided00-1"},
 		Spec: agentv1alpha1.ProviderInstructionSpec{
 			ReservationName: "res-provided00", Placement: 1, RequesterClusterID: "berlin",
 			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
@@ -39,7 +39,7 @@ func providing(edit ...func(*agentv1alpha1.ProviderInstruction)) *agentv1alpha1.
 
 func consuming(edit ...func(*agentv1alpha1.ReservationInstruction)) *agentv1alpha1.ReservationInstruction {
 	i := &agentv1alpha1.ReservationInstruction{
-		ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "res-consumed00-2"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-consumed00-2"},
 		Spec: agentv1alpha1.ReservationInstructionSpec{
 			ReservationName: "res-consumed00", Placement: 2, TargetClusterID: "paris",
 			RequestRef: &agentv1alpha1.RequestReference{Namespace: "team", Name: "mine", UID: uid},
@@ -137,7 +137,10 @@ func TestHoldings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			broker := transporttest.New("rome")
 			broker.AskHoldings()
-			i := NewInstructions(newCluster(t, test.objects...), broker, Options{ClusterID: "rome", Clock: clocktesting.NewFakeClock(now)})
+			c := newCluster(t, test.objects...)
+			options := newOptions(c)
+			options.Clock = clocktesting.NewFakeClock(now)
+			i := NewInstructions(c, broker, options)
 			if _, err := i.fetchAnswer(t.Context(), "of another lineage"); err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +164,7 @@ func TestInstructionsWaitUntilHoldingsAreAnnounced(t *testing.T) {
 	broker.Instruct(v1.Instruction{Reservation: "res-provided00", Placement: 1, Role: v1.InstructionRoleProvider, State: v1.InstructionStateHold, ConsumerID: "berlin", Resources: v1.Amounts{"cpu": "1"}})
 	broker.AskHoldings()
 	broker.SetDown(false)
-	i := NewInstructions(c, announceFails{broker}, Options{ClusterID: "rome"})
+	i := NewInstructions(c, announceFails{broker}, newOptions(c))
 	if _, err := i.fetchAnswer(t.Context(), ""); err == nil {
 		t.Error("an announcement that nobody took is no error")
 	}

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -58,6 +60,12 @@ func (c *cluster) refuse(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answer = err
+}
+
+func newOptions(reader client.Reader) Options {
+	return Options{
+		ClusterID: "rome", Namespace: "default", Interval: 5 * time.Second, Reader: reader, Look: func(types.NamespacedName) {}, Clock: clock.RealClock{},
+	}
 }
 
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
@@ -144,7 +152,7 @@ func TestInstructionsInEveryState(t *testing.T) {
 	cases := map[string]struct {
 		objects []client.Object
 		in      v1.Instruction
-		options Options
+		refuse  bool
 		want    outcome
 	}{
 		"a consumer holds what its request asked for": {
@@ -169,12 +177,12 @@ func TestInstructionsInEveryState(t *testing.T) {
 			in: instruction(consumer, hold), want: outcome{consumer: "hold"},
 		},
 		"or not, where that is turned off": {
-			in: instruction(consumer, hold), options: Options{RefuseBrokerReservations: true},
+			in: instruction(consumer, hold), refuse: true,
 			want: outcome{report: v1.StatusReportStateRefused},
 		},
 		"one that was taken before that was turned off stays": {
 			objects: []client.Object{consumerObject()},
-			in:      instruction(consumer, hold), options: Options{RefuseBrokerReservations: true}, want: outcome{consumer: "hold"},
+			in:      instruction(consumer, hold), refuse: true, want: outcome{consumer: "hold"},
 		},
 		"a repetition without a key does not take the request out": {
 			objects: []client.Object{consumerObject(func(o *agentv1alpha1.ReservationInstruction) {
@@ -234,7 +242,9 @@ func TestInstructionsInEveryState(t *testing.T) {
 			c := newCluster(t, tc.objects...)
 			b := &released{Direct: transporttest.New("rome")}
 			b.Instruct(tc.in)
-			inbox := NewInstructions(c, b, tc.options)
+			options := newOptions(c)
+			options.RefuseBrokerReservations = tc.refuse
+			inbox := NewInstructions(c, b, options)
 			for range 2 { // the second pass brings nothing new
 				before := c.writes()
 				got, err := inbox.fetchAnswer(t.Context(), "")
@@ -338,7 +348,7 @@ func TestCursorAdvancesAfterAllWrites(t *testing.T) {
 		c.refuse(apierrors.NewServiceUnavailable("etcd is away"))
 		b := transporttest.New("rome")
 		b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
-		runtest.Start(t, NewInstructions(c, b, Options{}))
+		runtest.Start(t, NewInstructions(c, b, newOptions(c)))
 
 		time.Sleep(10 * time.Minute)
 		tries := c.writes()
@@ -380,7 +390,7 @@ func TestDeletedInstructionIsRestored(t *testing.T) {
 		c, b := newCluster(t), transporttest.New("rome")
 		b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold))
 		b.Instruct(provider(v1.InstructionStateHold))
-		runtest.Start(t, NewInstructions(c, b, Options{}))
+		runtest.Start(t, NewInstructions(c, b, newOptions(c)))
 		objects := []client.Object{
 			&agentv1alpha1.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-aaaaaaaaaa-1"}},
 			&agentv1alpha1.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-aaaaaaaaaa-2"}},
@@ -411,7 +421,7 @@ func TestFailedInstructionDoesNotDelayOthers(t *testing.T) {
 	b := transporttest.New("rome")
 	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, withKey(uid))) // giving it back fails
 	b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
-	_, err := NewInstructions(c, stubborn{b}, Options{}).fetchAnswer(t.Context(), "")
+	_, err := NewInstructions(c, stubborn{b}, newOptions(c)).fetchAnswer(t.Context(), "")
 	if err == nil || !strings.Contains(err.Error(), "res-aaaaaaaaaa") {
 		t.Errorf("error %v", err)
 	}
@@ -427,7 +437,7 @@ func TestInstructionsForNewerAgentsAreSkipped(t *testing.T) {
 	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold))
 	b.Instruct(instruction(v1.InstructionRoleConsumer, "Freeze"))
 	b.Instruct(instruction("Witness", v1.InstructionStateHold))
-	if _, err := NewInstructions(c, b, Options{}).fetchAnswer(t.Context(), ""); err != nil {
+	if _, err := NewInstructions(c, b, newOptions(c)).fetchAnswer(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	got := &agentv1alpha1.ReservationInstructionList{}
@@ -448,11 +458,8 @@ func TestBrokerWithoutLongPollIsPolledAtInterval(t *testing.T) {
 		polls := 0
 		p := poller{
 			ask:      func(context.Context, string) (answer, error) { polls++; return answer{cursor: "7"}, nil },
-			interval: 5 * time.Second,
+			interval: 5 * time.Second, clock: clock.RealClock{},
 		}
-		options := Options{}
-		options.setDefaults()
-		p.clock = options.Clock
 		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
 		defer stop()
 		runtest.Check(t, p.pollUntilDone(ctx))
@@ -464,8 +471,7 @@ func TestBrokerWithoutLongPollIsPolledAtInterval(t *testing.T) {
 
 func TestReturnedBrokerIsFoundSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		options := Options{}
-		options.setDefaults()
+		options := newOptions(nil)
 		back := time.Now().Add(time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -494,8 +500,7 @@ func TestConflictingWriteIsRepeatedSoonAndQuietly(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				began, polls := time.Now(), 0
-				options := Options{}
-				options.setDefaults()
+				options := newOptions(nil)
 				logged := 0
 				p := poller{interval: options.Interval, clock: options.Clock, log: funcr.New(func(string, string) { logged++ }, funcr.Options{})}
 				p.ask = func(context.Context, string) (answer, error) {
@@ -517,8 +522,7 @@ func TestConflictingWriteIsRepeatedSoonAndQuietly(t *testing.T) {
 func TestUnchangedCursorKeepsPollInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		polls := 0
-		options := Options{}
-		options.setDefaults()
+		options := newOptions(nil)
 		p := poller{
 			ask:      func(context.Context, string) (answer, error) { polls++; return answer{cursor: "7", items: 3}, nil },
 			interval: options.Interval, clock: options.Clock,
@@ -536,7 +540,7 @@ func TestMessagesAreDeliveredInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := transporttest.New("rome")
 		got := make(chan string, 8)
-		stop := runtest.Start(t, NewMessages(b, handler(got), Options{}))
+		stop := runtest.Start(t, NewMessages(b, handler(got), newOptions(nil)))
 		b.Post(v1.Message{From: "paris", Body: []byte("refused")})
 		b.Post(v1.Message{From: "paris", Body: []byte("two")})
 		synctest.Wait()
@@ -570,7 +574,7 @@ func TestInstructionThatTheAPIServerRefusesIsDeclined(t *testing.T) {
 	c.refuse(apierrors.NewInvalid(schema.GroupKind{Group: "liqo.io", Kind: "ProviderInstruction"}, "x", nil))
 	b := transporttest.New("rome")
 	b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
-	if _, err := NewInstructions(c, b, Options{}).fetchAnswer(t.Context(), ""); err != nil {
+	if _, err := NewInstructions(c, b, newOptions(c)).fetchAnswer(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if reports := b.Reports(); len(reports) != 1 || reports[0].State != v1.StatusReportStateRefused {

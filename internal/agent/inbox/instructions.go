@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,18 +21,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 )
 
-// Defaults of Options.
-const (
-	DefaultNamespace = "default"
-	DefaultInterval  = 5 * time.Second
-)
-
-// Options of Instructions and Messages. The zero value is usable.
+// Options of Instructions and Messages.
 type Options struct {
-	// Namespace of the instructions; DefaultNamespace if empty.
+	// Namespace of the instructions.
 	Namespace string
-	// Interval is the pause between two polls of a broker that answers at once although it has no
-	// news; DefaultInterval if zero.
+	// Interval is the pause between two polls of a broker that answers at once although it has no news.
 	Interval time.Duration
 	// RefuseBrokerReservations makes the agent decline reservations that were made in the broker's
 	// cluster. They have no ResourceRequest here.
@@ -43,26 +35,16 @@ type Options struct {
 	// ClusterID is the ID of this cluster. It is part of its requests to the broker.
 	ClusterID string
 	// Reader reads the objects from which the holdings are computed. It should read from the API
-	// server, because a cache may be stale. It defaults to the client.
+	// server, because a cache may be stale.
 	Reader client.Reader
 	// Look is called with the name of a ResourceRequest whose phase has changed at the broker, for
-	// example in the queue. Instructions do not contain this phase. Look may be nil.
+	// example in the queue. Instructions do not contain this phase.
 	Look  func(types.NamespacedName)
 	Clock clock.Clock
 	// HideActors makes the agent send no names of users to the broker.
 	HideActors bool
 	// Receipts checks the broker's receipts. If it is nil, none are kept.
 	Receipts *receipt.Checker
-}
-
-func (o *Options) setDefaults() {
-	o.Namespace, o.Interval = cmp.Or(o.Namespace, DefaultNamespace), cmp.Or(o.Interval, DefaultInterval)
-	if o.Look == nil {
-		o.Look = func(types.NamespacedName) {}
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 }
 
 // Broker is the part of a broker transport that Instructions needs.
@@ -83,10 +65,6 @@ type Instructions struct {
 
 // NewInstructions returns an inbox for the broker's instructions.
 func NewInstructions(c client.Client, broker Broker, options Options) *Instructions {
-	options.setDefaults()
-	if options.Reader == nil {
-		options.Reader = c
-	}
 	return &Instructions{client: c, broker: broker, options: options, standing: standing{}}
 }
 

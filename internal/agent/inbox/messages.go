@@ -107,7 +107,6 @@ type Messages struct {
 
 // NewMessages returns a receiver that passes messages to handler.
 func NewMessages(messenger transport.Messenger, handler Handler, options Options) *Messages {
-	options.setDefaults()
 	return &Messages{messenger: messenger, handler: handler, options: options}
 }
 

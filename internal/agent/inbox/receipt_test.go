@@ -67,8 +67,8 @@ func TestAgentsKeepTheLastValidReceipt(t *testing.T) {
 			var logged []string
 			ctx := log.IntoContext(t.Context(), funcr.NewJSON(func(line string) { logged = append(logged, line) }, funcr.Options{}))
 			c := newCluster(t)
-			options := Options{Namespace: "default", Receipts: &receipt.Checker{Roots: func() (*x509.CertPool, error) { return a.Pool(), nil }}}
-			options.setDefaults()
+			options := newOptions(c)
+			options.Receipts = &receipt.Checker{Roots: func() (*x509.CertPool, error) { return a.Pool(), nil }}
 			i := NewInstructions(c, nil, options)
 			apply := func(in *v1.Instruction) (kept *brokerv1alpha1.Receipt, problem string, released bool) {
 				t.Helper()
