@@ -38,7 +38,7 @@ const (
 // cluster. Messages between consumer and deputy do not leave the process.
 //
 // The provider's cluster has no ProviderInstruction objects. The deputy derives each of them from a
-// ReservationInstruction in the consumer's cluster.
+// ReservationInstruction in the consumer's cluster. Liqo must be in the provider's namespace "liqo".
 type deputy struct {
 	// part is the Peering in the role of the provider, consumer is the Peering of this cluster.
 	part     *Peering
@@ -120,15 +120,12 @@ func (p *Peering) appointDeputy(provider string) (*deputy, error) {
 	}
 	d := &deputy{consumer: p, client: remote, attempts: map[string]*attempt{}}
 	reader := deputyClient{Client: remote, consumer: p, provider: provider}
-	d.part, err = New(Options{
-		ClusterID: provider, InstructionNamespace: p.opts.InstructionNamespace, GatewayService: p.opts.GatewayService,
+	d.part = New(Options{
+		ClusterID: provider, InstructionNamespace: p.opts.InstructionNamespace, LiqoNamespace: "liqo", GatewayService: p.opts.GatewayService,
 		Client: reader, Reader: reader, Messenger: d, Outbox: p.opts.Outbox, Verify: p.opts.Verify,
 		Sign:  func(payload []byte) ([]byte, error) { return payload, nil },
 		Clock: p.opts.Clock, Log: p.opts.Log.WithValues("provider", provider),
 	})
-	if err != nil {
-		return nil, err
-	}
 	p.deputies[provider] = d
 	return d, nil
 }

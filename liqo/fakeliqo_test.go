@@ -159,13 +159,12 @@ func (w *world) start(id string) {
 	w.t.Helper()
 	s := w.sites[id]
 	outbox := outbox.NewOutbox(clock.RealClock{})
-	peering, err := New(Options{
+	peering := New(Options{
 		ReclaimAfter: reclaimAfter, GiveUpAfter: giveUpAfter,
 		ClusterID: id, InstructionNamespace: "default", LiqoNamespace: "liqo", Clock: clock.RealClock{}, Client: mortal{s.client, s}, Reader: s.client,
 		Messenger: sender{w, id}, Outbox: outbox, Verify: verifyNamed, Remote: w.remote, GatewayService: w.gatewayService(),
 		Sign: func(payload []byte) ([]byte, error) { return append([]byte(id+"\n"), payload...), nil },
 	})
-	w.check(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	w.mu.Lock()
 	s.peering, s.stop, s.stopped = peering, cancel, make(chan struct{})

@@ -58,8 +58,7 @@ func startLinked(t *testing.T) (rome, paris *linked) {
 		others[id] = l
 		l.create(keyPair(t))
 		outbox := outbox.NewOutbox(clock.RealClock{})
-		var err error
-		l.peering, err = liqo.New(liqo.Options{
+		l.peering = liqo.New(liqo.Options{
 			ClusterID: id, InstructionNamespace: "default", LiqoNamespace: "liqo", Clock: clock.RealClock{}, Client: l.agent, Reader: l.agent,
 			Messenger: l, Outbox: outbox, GatewayService: corev1.ServiceTypeNodePort,
 			Sign: func(payload []byte) ([]byte, error) { return append([]byte(id+"\n"), payload...), nil },
@@ -71,7 +70,6 @@ func startLinked(t *testing.T) (rome, paris *linked) {
 				return string(signer), payload, nil
 			},
 		})
-		l.check(err)
 		go func() { _ = outbox.Start(t.Context()) }()
 	}
 	return others["rome"], others["paris"]

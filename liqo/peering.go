@@ -2,7 +2,6 @@ package liqo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -22,8 +21,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Options configure a Peering. New requires ClusterID, both namespaces, Client, Reader, Messenger,
-// Sign, Verify, Outbox and Clock; the rest is optional.
+// Options configure a Peering. ClusterID, both namespaces, Client, Reader, Messenger, Sign, Verify,
+// Outbox and Clock are required.
 type Options struct {
 	// ClusterID is the ID of this cluster, for the broker and for Liqo.
 	ClusterID string
@@ -86,20 +85,6 @@ type Options struct {
 	ObserveStep func(step plan.HandshakeStep, took time.Duration)
 }
 
-func (o *Options) checkOptions() error {
-	switch {
-	case o.ClusterID == "":
-		return errors.New("peering: no cluster ID")
-	case o.InstructionNamespace == "" || o.LiqoNamespace == "":
-		return errors.New("peering: no namespace of instructions or of Liqo")
-	case o.Client == nil || o.Reader == nil:
-		return errors.New("peering: no client or no reader")
-	case o.Messenger == nil || o.Sign == nil || o.Verify == nil || o.Outbox == nil || o.Clock == nil:
-		return errors.New("peering: no clock, or no way to send or to check messages")
-	}
-	return nil
-}
-
 // Peering carries out plans in this cluster, both as a consumer and as a provider. At most one
 // goroutine at a time may call the consumer's methods (Consume, DepartConsumer), and at most one
 // the provider's (Provide, DepartProvider).
@@ -137,11 +122,8 @@ type answered struct {
 	digest   string
 }
 
-// New returns a Peering, or an error if a required option is missing.
-func New(o Options) (*Peering, error) {
-	if err := o.checkOptions(); err != nil {
-		return nil, err
-	}
+// New returns a Peering.
+func New(o Options) *Peering {
 	p := &Peering{opts: o, mailbox: handshake.NewMailbox(o.ClusterID, o.Verify), answers: map[handshake.Pair]answered{}, drainer: drain.New(o.Client, o.Reader, o.Clock, o.DrainTimeout), steps: newStopwatch(o.ObserveStep), reflections: map[string]reflections{}, deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}
 	p.Guard = guard.New(guard.Options{
 		ClusterID: o.ClusterID, InstructionNamespace: o.InstructionNamespace, Client: o.Client, Reader: o.Reader,
@@ -151,7 +133,7 @@ func New(o Options) (*Peering, error) {
 		ClusterID: o.ClusterID, LiqoNamespace: o.LiqoNamespace, Service: o.GatewayService, Client: o.Client, Reader: o.Reader,
 		Mailbox: p.mailbox, Message: p.messageSend, Outbox: o.Outbox, Clock: o.Clock,
 	})
-	return p, nil
+	return p
 }
 
 // Deliver accepts an envelope of another cluster. from is the cluster that, according to the

@@ -56,13 +56,12 @@ func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	go func() { _ = outbox.Start(ctx); close(stopped) }()
 	t.Cleanup(func() { stop(); <-stopped })
 	limited := limitedTo(t, p.Clusters["paris"], paris)
-	peering, err := liqo.New(liqo.Options{
+	peering := liqo.New(liqo.Options{
 		ClusterID: "rome", InstructionNamespace: "default", LiqoNamespace: "liqo", Clock: clock.RealClock{}, Client: rome, Reader: rome, Messenger: noAgent{}, Outbox: outbox,
 		Sign:   func(payload []byte) ([]byte, error) { return payload, nil },
 		Verify: func([]byte) (string, []byte, error) { return "", nil, errors.New("no signer") },
 		Remote: func(string) (client.Client, error) { return limited, nil },
 	})
-	runtest.Check(t, err)
 
 	inst := &agentv1alpha1.ReservationInstruction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-a-1", Finalizers: []string{agentv1alpha1.PeeringFinalizer}},

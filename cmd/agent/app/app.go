@@ -334,10 +334,7 @@ func (a *agent) addPeering(*rest.Config) error {
 	if a.connects {
 		options.GatewayService = corev1.ServiceType(a.gatewayServiceType)
 	}
-	var err error
-	if a.peering, err = liqo.New(options); err != nil {
-		return err
-	}
+	a.peering = liqo.New(options)
 	a.scout.Through(a.peering.Tunnel)
 	return nil
 }

@@ -221,8 +221,8 @@ func (o *options) completeOptions() error {
 	if o.certPath == "" {
 		return errors.New("--broker-cert-path is missing: agents authenticate to each other with certificates, with every transport; set it to the folder with tls.crt, tls.key and ca.crt, or to one to fill with --identity-secret")
 	}
-	if o.advertisementName == "" || o.advertisementNamespace == "" || o.instructionNamespace == "" {
-		return errors.New("--advertisement-name, --advertisement-namespace and --instruction-namespace may not be empty: leave them out to use their defaults")
+	if slices.Contains([]string{o.advertisementName, o.advertisementNamespace, o.instructionNamespace, o.liqoNamespace}, "") {
+		return errors.New("--advertisement-name, --advertisement-namespace, --instruction-namespace and --liqo-namespace may not be empty: leave them out to use their defaults")
 	}
 	if err := o.checkEnrolment(); err != nil {
 		return err

@@ -75,12 +75,11 @@ func newSite(t *testing.T) *site {
 			"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": "rome",
 		}}}).
 		WithInterceptorFuncs(s.failures()).Build()
-	peering, err := liqo.New(liqo.Options{
+	peering := liqo.New(liqo.Options{
 		ClusterID: "paris", InstructionNamespace: "default", LiqoNamespace: "liqo", Client: c, Reader: c, Messenger: nobody{},
 		Sign: func(b []byte) ([]byte, error) { return b, nil }, Verify: func([]byte) (string, []byte, error) { return "", nil, nil },
 		Outbox: outbox.NewOutbox(clock.RealClock{}), Clock: s.clock, Log: logr.Discard(),
 	})
-	s.check(err)
 	s.Reconciler = newReconciler(c, Options{Namespace: "default", Book: enforcement.NewBook(), Peering: peering, Recorder: s.events, Clock: s.clock})
 	return s
 }

@@ -5,7 +5,6 @@ package enforcement
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,9 +55,6 @@ type Reconciler struct {
 // SetupWithManager adds the controller to a manager. It reconciles a placement whenever its pods or
 // its ProviderInstruction change.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
-	if opts.Namespace == "" || opts.Book == nil || opts.Peering == nil || opts.Recorder == nil || opts.Clock == nil {
-		return errors.New("enforcement: an option is missing")
-	}
 	r := newReconciler(mgr.GetClient(), opts)
 	if err := metrics.Registry.Register(r.evicted); err != nil {
 		return err

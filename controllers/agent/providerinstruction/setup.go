@@ -6,7 +6,6 @@ package providerinstruction
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/client-go/tools/events"
@@ -85,9 +84,6 @@ type Reconciler struct {
 // If Peering is set, there are others for the slices that Liqo replicates here, for the rights of
 // the consumers and, if the options ask for them, for RoleBindings, quotas and placeholders.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
-	if opts.Namespace == "" || opts.Admit == nil || opts.Reporter == nil || opts.Outbox == nil || opts.Recorder == nil || opts.Clock == nil {
-		return errors.New("providerinstruction: an option is missing")
-	}
 	if opts.Peering != nil && opts.RightsNamespace != "" {
 		opts.AdmitSlice = func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 			return opts.Peering.AdmitSlice(ctx, opts.RightsNamespace, inst)

@@ -5,7 +5,6 @@ package reservationinstruction
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -79,9 +78,6 @@ type peering interface {
 
 // SetupWithManager adds the controller to a manager.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
-	if opts.Namespace == "" || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil || opts.Recorder == nil || (opts.Peering == nil) != (opts.Reach == nil) {
-		return errors.New("reservationinstruction: an option is missing")
-	}
 	r := &Reconciler{client: mgr.GetClient(), opts: opts, queue: instruction.NewQueue(mgr.GetClient(), opts.Namespace), drained: map[string]bool{}}
 	r.reports = outbox.Reports{
 		Outbox: opts.Outbox, Reporter: opts.Reporter, Role: v1.StatusReportRoleConsumer,
