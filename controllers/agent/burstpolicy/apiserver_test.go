@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,111 +12,50 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/agenttest"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/burstpolicy"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // patience bounds the wait for a condition. It is long because the machine may be busy.
 const patience = 5 * time.Minute
 
-// agentKubeconfig is the environment variable that makes the test's program run the controller in place of tests.
-const agentKubeconfig = "LRB_TEST_AGENT_KUBECONFIG"
-
 func TestMain(m *testing.M) {
-	if kubeconfig := os.Getenv(agentKubeconfig); kubeconfig != "" {
-		if err := runAgent(kubeconfig); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	agenttest.Main(m, func(mgr ctrl.Manager) error {
+		clientset, err := kubernetes.NewForConfig(mgr.GetConfig())
+		if err != nil {
+			return err
 		}
-		return
-	}
-	os.Exit(m.Run())
+		watcher := capacity.New(clientset)
+		err = burstpolicy.New(mgr.GetClient(), burstpolicy.Options{
+			Pods: watcher, Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: clock.RealClock{}, Settle: 200 * time.Millisecond,
+		}).SetupWithManager(mgr)
+		return errors.Join(err, mgr.Add(watcher))
+	})
 }
 
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	return scheme, errors.Join(corev1.AddToScheme(scheme), agentv1alpha1.AddToScheme(scheme))
-}
-
-// runAgent runs the controller until the process is interrupted.
-func runAgent(kubeconfig string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
-	if err != nil {
-		return err
-	}
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	watcher := capacity.New(clientset)
-	err = burstpolicy.New(mgr.GetClient(), burstpolicy.Options{
-		Pods: watcher, Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: clock.RealClock{}, Settle: 200 * time.Millisecond,
-	}).SetupWithManager(mgr)
-	if err := errors.Join(err, mgr.Add(watcher)); err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	return mgr.Start(ctx)
-}
-
-// site is a cluster whose agent is a process with exactly the shipped rights. The test plays the scheduler, the broker
-// and Liqo.
-type site struct {
-	client.Client
-	kubeconfig string
-}
-
-func startSite(t *testing.T) *site {
-	plane := controlplanetest.Start(t)
-	scheme, err := newScheme()
-	runtest.Check(t, err)
-	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	runtest.Check(t, err)
-	return &site{Client: admin, kubeconfig: controlplanetest.InstallAgent(t, plane, admin, chart.AgentWithBursts)}
-}
-
-// agentProcess returns an agent that is not started yet. At the failpoint kill, if there is one, it kills itself.
-func (s *site) agentProcess(t *testing.T, kill failpoint.Point) *exec.Cmd {
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), agentKubeconfig+"="+s.kubeconfig)
-	if kill != "" {
-		cmd.Env = append(cmd.Env, failpoint.EnvName+"="+string(kill))
-	}
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	return cmd
-}
+// site is a cluster in which the test plays the scheduler, the broker and Liqo.
+type site struct{ *agenttest.Site }
 
 // startAgent starts an agent that is killed at a failpoint, if there is one. After it has ended, a second agent
 // continues. The returned channel is closed when the second one has started.
 func (s *site) startAgent(t *testing.T, kill failpoint.Point) (killed chan struct{}) {
 	t.Helper()
 	killed = make(chan struct{})
-	first, last := s.agentProcess(t, kill), s.agentProcess(t, "")
+	first, last := s.Agent(t), s.Agent(t)
+	if kill != "" {
+		first.Env = append(first.Env, failpoint.EnvName+"="+string(kill))
+	}
 	runtest.Check(t, first.Start())
 	over := make(chan struct{})
 	go func() {
@@ -200,27 +135,12 @@ func (s *site) bind(t *testing.T, pod *corev1.Pod, node string) {
 	runtest.Check(t, s.SubResource("binding").Create(t.Context(), pod, binding))
 }
 
-// owned returns the ResourceRequests of a policy.
-func (s *site) owned(ctx context.Context, policy *agentv1alpha1.BurstPolicy) ([]agentv1alpha1.ResourceRequest, error) {
-	var list agentv1alpha1.ResourceRequestList
-	if err := s.List(ctx, &list, client.InNamespace(policy.Namespace)); err != nil {
-		return nil, err
-	}
-	var out []agentv1alpha1.ResourceRequest
-	for _, rr := range list.Items {
-		if metav1.IsControlledBy(&rr, policy) {
-			out = append(out, rr)
-		}
-	}
-	return out, nil
-}
-
 // awaitRequest waits for the only request of a policy, which asks for a number of cores.
 func (s *site) awaitRequest(t *testing.T, policy *agentv1alpha1.BurstPolicy, cores string) *agentv1alpha1.ResourceRequest {
 	t.Helper()
 	var rr *agentv1alpha1.ResourceRequest
 	runtest.Eventually(t, func(ctx context.Context) error {
-		all, err := s.owned(ctx, policy)
+		all, err := s.Requests(ctx, policy)
 		if err != nil || len(all) != 1 || all[0].Spec.CPU.String() != cores {
 			return fmt.Errorf("%d requests, %v", len(all), err)
 		}
@@ -268,13 +188,10 @@ func (s *site) resetPause(t *testing.T, policy *agentv1alpha1.BurstPolicy) {
 
 // The subtests share one API server. The agent has exactly the rights of the chart.
 func TestBurstPoliciesOnAPIServer(t *testing.T) {
-	s := startSite(t)
+	s := &site{agenttest.Start(t, chart.AgentWithBursts)}
 
 	t.Run("the agent writes no other requests", func(t *testing.T) {
-		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-		runtest.Check(t, err)
-		limited, err := client.New(config, client.Options{Scheme: s.Scheme()})
-		runtest.Check(t, err)
+		limited, _ := s.Limited(t)
 		cpu, memory := resource.MustParse("1"), resource.MustParse("1Gi")
 		mine := &agentv1alpha1.ResourceRequest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine", Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}},
@@ -331,7 +248,7 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 			}
 			return nil
 		})
-		if all, err := s.owned(t.Context(), policy); err != nil || len(all) > 0 {
+		if all, err := s.Requests(t.Context(), policy); err != nil || len(all) > 0 {
 			t.Errorf("%d requests, %v", len(all), err)
 		}
 	})
@@ -366,7 +283,7 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 			s.remove(t, one)
 			runtest.Eventually(t, func(ctx context.Context) error {
 				s.resetPause(t, policy)
-				all, err := s.owned(ctx, policy)
+				all, err := s.Requests(ctx, policy)
 				if err != nil || len(all) > 0 {
 					return fmt.Errorf("%d requests, %v", len(all), err)
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,24 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/agenttest"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/capacitybuffer"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -46,9 +40,9 @@ func (c *fastClock) Now() time.Time                  { return time.Now().Add(tim
 func (c *fastClock) setForward(d time.Duration)      { c.ahead.Add(int64(d)) }
 func (c *fastClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// site is a cluster whose agent has exactly the shipped rights. The test plays the scheduler, the broker and Liqo.
+// site is a cluster in which the test plays the scheduler, the broker and Liqo.
 type site struct {
-	client.Client
+	*agenttest.Site
 	*testing.T
 	clock fastClock
 	// agent is a client with the rights of the agent.
@@ -56,17 +50,10 @@ type site struct {
 }
 
 func startSite(t *testing.T) *site {
-	plane := controlplanetest.Start(t)
-	scheme := runtime.NewScheme()
-	runtest.Check(t, errors.Join(corev1.AddToScheme(scheme), agentv1alpha1.AddToScheme(scheme), autoscaling.AddToScheme(scheme)))
-	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	runtest.Check(t, err)
-	s := &site{Client: admin, T: t}
-	config, err := clientcmd.BuildConfigFromFlags("", controlplanetest.InstallAgent(t, plane, admin, chart.AgentWithBuffers))
-	runtest.Check(t, err)
-	s.agent, err = client.New(config, client.Options{Scheme: scheme})
-	runtest.Check(t, err)
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
+	s := &site{Site: agenttest.Start(t, chart.AgentWithBuffers), T: t}
+	limited, config := s.Limited(t)
+	s.agent = limited
+	mgr, err := agenttest.NewManager(config)
 	runtest.Check(t, err)
 	clientset, err := kubernetes.NewForConfig(config)
 	runtest.Check(t, err)
@@ -84,16 +71,6 @@ func startSite(t *testing.T) *site {
 		runtest.Check(t, <-ended)
 	})
 	return s
-}
-
-// apply creates the objects in a file.
-func (s *site) apply(file string) {
-	s.Helper()
-	text, err := os.ReadFile(file)
-	runtest.Check(s.T, err)
-	objects, err := manifest.Read(text)
-	runtest.Check(s.T, err)
-	runtest.Check(s.T, manifest.Install(s.Context(), s, objects))
 }
 
 func (s *site) buffer(name string, edit func(*autoscaling.CapacityBuffer)) *autoscaling.CapacityBuffer {
@@ -161,14 +138,14 @@ func (s *site) run(name string) *corev1.Pod {
 // The subtests share one API server with the CRD that kubernetes/autoscaler publishes.
 func TestCapacityBuffersOnAPIServer(t *testing.T) {
 	s := startSite(t)
-	s.apply("testdata/autoscaling.x-k8s.io_capacitybuffers.yaml") // after the agent has started
+	s.Install(t, "testdata/autoscaling.x-k8s.io_capacitybuffers.yaml") // after the agent has started
 	runtest.Check(t, s.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}))
 	s.buffer("early", func(*autoscaling.CapacityBuffer) {})
 	s.awaitReady("early", metav1.ConditionFalse, agentv1alpha1.ReasonPodTemplateMissing, `pod template "web-worker" does not exist`)
 	runtest.Check(t, s.Delete(t.Context(), &autoscaling.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "early"}}))
 
 	// The sample: five pods of half a core, at most 20 cores.
-	s.apply("../../../config/samples/autoscaling/capacitybuffer.yaml")
+	s.Install(t, "../../../config/samples/autoscaling/capacitybuffer.yaml")
 	rr := s.grant("2500m", "2500m", false)
 	if rr.Spec.QueuePolicy != brokerv1alpha1.QueuePolicyQueue || len(rr.Spec.Constraints.Regions) != 2 || rr.Spec.PodShapes[0].Count != 5 {
 		t.Errorf("spec %+v, want the parameters of the sample", rr.Spec)

@@ -5,9 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,33 +13,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/agenttest"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/provisioningrequest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // patience bounds the wait for a condition. It is long because the machine may be busy.
 const patience = 2 * time.Minute
 
-// Environment variables of the test's program. agentKubeconfig makes it run the controller in place of tests, and
-// agentAhead sets the controller's clock ahead by a duration.
-const (
-	agentKubeconfig = "LRB_TEST_AGENT_KUBECONFIG"
-	agentAhead      = "LRB_TEST_AGENT_AHEAD"
-)
+// agentAhead is the environment variable that sets the agent's clock ahead by a duration.
+const agentAhead = "LRB_TEST_AGENT_AHEAD"
 
 // aheadClock is a clock that is ahead by a duration.
 type aheadClock struct {
@@ -53,71 +41,18 @@ type aheadClock struct {
 func (c aheadClock) Now() time.Time { return c.RealClock.Now().Add(c.by) }
 
 func TestMain(m *testing.M) {
-	if kubeconfig := os.Getenv(agentKubeconfig); kubeconfig != "" {
-		if err := runAgent(kubeconfig); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	agenttest.Main(m, func(mgr ctrl.Manager) error {
+		ahead, err := time.ParseDuration(cmp.Or(os.Getenv(agentAhead), "0s"))
+		if err != nil {
+			return err
 		}
-		return
-	}
-	os.Exit(m.Run())
+		return provisioningrequest.New(mgr.GetClient(), provisioningrequest.Options{
+			Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: aheadClock{by: ahead}, CheckInterval: 200 * time.Millisecond,
+		}).SetupWhenServed(mgr)
+	})
 }
 
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, agentv1alpha1.AddToScheme, autoscaling.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return scheme, nil
-}
-
-// runAgent runs the controller until the process is interrupted.
-func runAgent(kubeconfig string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
-	if err != nil {
-		return err
-	}
-	ahead, err := time.ParseDuration(cmp.Or(os.Getenv(agentAhead), "0s"))
-	if err != nil {
-		return err
-	}
-	err = provisioningrequest.New(mgr.GetClient(), provisioningrequest.Options{
-		Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: aheadClock{by: ahead}, CheckInterval: 200 * time.Millisecond,
-	}).SetupWhenServed(mgr)
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	return mgr.Start(ctx)
-}
-
-// site is a cluster whose agent is a process with exactly the shipped rights.
-type site struct {
-	client.Client
-	*testing.T
-	kubeconfig string
-}
-
-func startSite(t *testing.T) *site {
-	plane := controlplanetest.Start(t)
-	scheme, err := newScheme()
-	runtest.Check(t, err)
-	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	runtest.Check(t, err)
-	return &site{Client: admin, T: t, kubeconfig: controlplanetest.InstallAgent(t, plane, admin, chart.AgentWithProvisioning, "ml")}
-}
+type site struct{ *agenttest.Site }
 
 // agent is a process that runs the controller.
 type agent struct {
@@ -134,9 +69,7 @@ func (a *agent) kill() {
 // startAgent starts the agent with more environment variables.
 func (s *site) startAgent(t *testing.T, env ...string) *agent {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(append(os.Environ(), agentKubeconfig+"="+s.kubeconfig), env...)
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	cmd := s.Agent(t, env...)
 	runtest.Check(t, cmd.Start())
 	a := &agent{process: cmd.Process, ended: make(chan struct{})}
 	go func() {
@@ -152,16 +85,6 @@ func (s *site) create(t *testing.T, objects ...client.Object) {
 	for _, o := range objects {
 		runtest.Check(t, s.Create(t.Context(), o))
 	}
-}
-
-// installKind creates the CRD of ProvisioningRequest as kubernetes/autoscaler publishes it.
-func (s *site) installKind(t *testing.T) {
-	t.Helper()
-	text, err := os.ReadFile("testdata/autoscaling.x-k8s.io_provisioningrequests.yaml")
-	runtest.Check(t, err)
-	objects, err := manifest.Read(text)
-	runtest.Check(t, err)
-	runtest.Check(t, manifest.Install(t.Context(), s, objects))
 }
 
 func provisioningRequest(name, class string) *autoscaling.ProvisioningRequest {
@@ -183,21 +106,6 @@ func podTemplate() *corev1.PodTemplate {
 			Name: "main", Image: "registry.k8s.io/pause:3.10.1", Resources: corev1.ResourceRequirements{Requests: amounts},
 		}}}},
 	}
-}
-
-// owned returns the ResourceRequests of a ProvisioningRequest.
-func (s *site) owned(ctx context.Context, pr *autoscaling.ProvisioningRequest) ([]agentv1alpha1.ResourceRequest, error) {
-	var list agentv1alpha1.ResourceRequestList
-	if err := s.List(ctx, &list, client.InNamespace(pr.Namespace)); err != nil {
-		return nil, err
-	}
-	var out []agentv1alpha1.ResourceRequest
-	for _, rr := range list.Items {
-		if metav1.IsControlledBy(&rr, pr) {
-			out = append(out, rr)
-		}
-	}
-	return out, nil
 }
 
 // isTrue returns an error unless a condition is true.
@@ -227,10 +135,10 @@ func (s *site) setStatus(ctx context.Context, rr *agentv1alpha1.ResourceRequest,
 // The subtests share one API server with the CRD that kubernetes/autoscaler publishes. The agent has exactly the rights
 // of the chart.
 func TestProvisioningRequestsOnAPIServer(t *testing.T) {
-	s := startSite(t)
+	s := &site{agenttest.Start(t, chart.AgentWithProvisioning, "ml")}
 	s.create(t, podTemplate())
 	first := s.startAgent(t)
-	s.installKind(t) // after the agent has started
+	s.Install(t, "testdata/autoscaling.x-k8s.io_provisioningrequests.yaml") // after the agent has started
 	other := provisioningRequest("other", "check-capacity.autoscaling.x-k8s.io")
 	s.create(t, other)
 
@@ -238,7 +146,7 @@ func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 		pr := provisioningRequest("life", autoscaling.ClassName)
 		s.create(t, pr)
 		runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
-		all, err := s.owned(t.Context(), pr)
+		all, err := s.Requests(t.Context(), pr)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%d resource requests, %v", len(all), err)
 		}
@@ -263,22 +171,15 @@ func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 	})
 
 	t.Run("sample", func(t *testing.T) {
-		text, err := os.ReadFile("../../../config/samples/autoscaling/provisioningrequest.yaml")
-		runtest.Check(t, err)
-		objects, err := manifest.Read(text)
-		runtest.Check(t, err)
-		runtest.Check(t, manifest.Apply(t.Context(), s, objects))
+		s.Install(t, "../../../config/samples/autoscaling/provisioningrequest.yaml")
 		pr := &autoscaling.ProvisioningRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "training"}}
 		runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
 	})
 
 	t.Run("other requests of the agent are denied", func(t *testing.T) {
-		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-		runtest.Check(t, err)
-		limited, err := client.New(config, client.Options{Scheme: s.Scheme()})
-		runtest.Check(t, err)
+		limited, _ := s.Limited(t)
 		cpu, memory := resource.MustParse("1"), resource.MustParse("1Gi")
-		err = limited.Create(t.Context(), &agentv1alpha1.ResourceRequest{
+		err := limited.Create(t.Context(), &agentv1alpha1.ResourceRequest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "mine", Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}},
 			Spec:       agentv1alpha1.ResourceRequestSpec{CPU: &cpu, Memory: &memory},
 		})
@@ -300,7 +201,7 @@ func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 				}
 				s.startAgent(t)
 				runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
-				if all, err := s.owned(t.Context(), pr); err != nil || len(all) != 1 {
+				if all, err := s.Requests(t.Context(), pr); err != nil || len(all) != 1 {
 					t.Errorf("%d resource requests, %v", len(all), err)
 				}
 			})
@@ -313,7 +214,7 @@ func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 		pr.Spec.PodSets[0].PodTemplateRef.Name = "deleted"
 		s.create(t, pr)
 		runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Failed) })
-		if all, err := s.owned(t.Context(), pr); err != nil || len(all) > 0 {
+		if all, err := s.Requests(t.Context(), pr); err != nil || len(all) > 0 {
 			t.Errorf("%d resource requests, %v", len(all), err)
 		}
 	})
@@ -321,7 +222,7 @@ func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 	if err := s.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || other.Generation != 1 || len(other.Status.Conditions) > 0 {
 		t.Errorf("the request of another class was touched: %+v, %v", other, err)
 	}
-	if all, err := s.owned(t.Context(), other); err != nil || len(all) > 0 {
+	if all, err := s.Requests(t.Context(), other); err != nil || len(all) > 0 {
 		t.Errorf("the request of another class has %d resource requests, %v", len(all), err)
 	}
 }
