@@ -26,11 +26,9 @@ import (
 type Options struct {
 	// ClusterID is the ID of this cluster, for the broker and for Liqo.
 	ClusterID string
-	// InstructionNamespace is the namespace of the ReservationInstructions and
-	// ProviderInstructions.
+	// InstructionNamespace holds the instructions of this cluster.
 	InstructionNamespace string
-	// LiqoNamespace is the namespace in which Liqo is installed. It holds the key pair of this
-	// cluster's Liqo.
+	// LiqoNamespace is where Liqo is installed. It holds the key pair of this cluster's Liqo.
 	LiqoNamespace string
 	// Client reads from a cache. Reader reads from the API server.
 	Client client.Client
@@ -57,8 +55,7 @@ type Options struct {
 	// cluster's gateway. If it is empty, the agent does not connect networks.
 	GatewayService corev1.ServiceType
 
-	// GuardElsewhere is guard.Options.Elsewhere: it extends the check of certificates to tenant
-	// namespaces that the agent did not make.
+	// GuardElsewhere extends the check of certificates to tenant namespaces that the agent did not make.
 	GuardElsewhere bool
 
 	Messenger handshake.Messenger
@@ -75,13 +72,11 @@ type Options struct {
 	Clock  clock.PassiveClock
 	Log    logr.Logger
 
-	// DrainTimeout is how long pods are evicted from the virtual node of an ended placement. The
-	// pods that are left after that are deleted with their grace period. Zero deletes all pods
-	// at once.
+	// DrainTimeout is how long pods are evicted from the virtual node of an ended placement; 0 for not at all. The
+	// pods that are left after that are deleted with their grace period.
 	DrainTimeout time.Duration
 
-	// ObserveStep is called with the duration of each finished step of a handshake at this side. It
-	// may be nil.
+	// ObserveStep is called with the duration of each finished step of a handshake at this side. It may be nil.
 	ObserveStep func(step plan.HandshakeStep, took time.Duration)
 }
 
@@ -107,8 +102,7 @@ type Peering struct {
 	mu      sync.Mutex // guards the fields below
 	answers map[handshake.Pair]answered
 	key     *handshake.ClusterKey
-	// deputies holds, for each provider without an agent, the deputy that does its part. The key
-	// is the provider's cluster ID.
+	// deputies are those of the providers without an agent, by cluster ID.
 	deputies map[string]*deputy
 	// verdicts holds the result of the last check of each provider's API server, by cluster ID.
 	verdicts map[string]serverVerdict

@@ -18,8 +18,7 @@ import (
 type scene struct {
 	reader client.Reader
 	pair   handshake.Pair
-	// now is the time of the observation.
-	now time.Time
+	now    time.Time
 	// namespace is the tenant namespace; nil if there is none.
 	namespace *corev1.Namespace
 	// live are the names of the pair's placements that have not ended, oldest first.

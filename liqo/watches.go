@@ -18,8 +18,7 @@ import (
 
 // Concern names the instructions that must be reconciled after a change of a watched object.
 type Concern struct {
-	// Placement selects the instruction of the placement to which the object belongs; "" if
-	// it belongs to none.
+	// Placement selects the instruction of the placement to which the object belongs; "" if there is none.
 	Placement string
 	// Peer selects every instruction for the peer with this cluster ID.
 	Peer string

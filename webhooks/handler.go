@@ -36,8 +36,7 @@ func (v *Verdict) Refuse(errs ...*field.Error) { v.Errors = append(v.Errors, err
 
 // Kind defines how objects of one CRD are validated.
 type Kind[T client.Object] struct {
-	// Spec returns the spec of an object. The webhook admits every update that does not change the
-	// spec.
+	// Spec returns the spec of an object. Every update that does not change it is admitted.
 	Spec func(T) any
 	// Judge validates an object that is new or whose spec has changed. If Judge returns an error,
 	// the object could not be validated, and the webhook refuses the object.

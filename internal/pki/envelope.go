@@ -36,8 +36,7 @@ var pssOptions = &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: 
 // can read it.
 type envelope struct {
 	Payload []byte `json:"payload"`
-	// Certificates is the signer's certificate chain in DER, beginning with the signer's own
-	// certificate.
+	// Certificates is the signer's certificate chain in DER, beginning with the signer's own one.
 	Certificates [][]byte `json:"certificates"`
 	Signature    []byte   `json:"signature"`
 }

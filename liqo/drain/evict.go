@@ -62,8 +62,7 @@ func (d *Drainer) Forget(placement string) { delete(d.attempts, placement) }
 // Target is a placement whose virtual node is being drained.
 type Target struct {
 	Placement string
-	// Instruction is the placement's instruction. Its status records when the drain began and its
-	// deadline.
+	// Instruction records in its status when the drain began and its deadline.
 	Instruction *agentv1alpha1.ReservationInstruction
 	Node        *corev1.Node
 }

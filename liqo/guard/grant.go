@@ -22,7 +22,6 @@ import (
 // Decision is a provider's answer to a ResourceSlice of class object.SliceClass.
 type Decision struct {
 	Granted bool
-	// Message tells the consumer the reason.
 	Message string
 	// Resources are the granted resources; nil if the slice is denied.
 	Resources corev1.ResourceList

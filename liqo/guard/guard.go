@@ -26,8 +26,7 @@ import (
 
 // Options configure a Guard.
 type Options struct {
-	ClusterID string
-	// InstructionNamespace is the namespace of the ProviderInstructions.
+	ClusterID            string
 	InstructionNamespace string
 	// Client reads from a cache. Reader reads from the API server.
 	Client client.Client

@@ -20,8 +20,7 @@ const pendingEvents = 256
 type Received struct {
 	Message
 	Digest string
-	// Count is the number of deliveries of this step, repeated ones included. It lets the
-	// receiver answer each repetition.
+	// Count is the number of deliveries of this step, so that the receiver can answer each repetition.
 	Count int
 	// LastEpoch is the Epoch of the message that was delivered last, even if keepsLast kept an earlier
 	// one. This cluster's next network message names it in Heard.

@@ -38,7 +38,6 @@ type Preflight struct {
 	mu sync.Mutex
 	// next is when Liqo must be observed again.
 	next time.Time
-	// last is the condition that follows from the newest observation.
 	last metav1.Condition
 }
 

@@ -22,8 +22,7 @@ import (
 // Options configure a Connector.
 type Options struct {
 	ClusterID string
-	// LiqoNamespace is the namespace of Liqo, which holds its gateway templates and its record
-	// of this cluster's networks.
+	// LiqoNamespace is that of Liqo, with its gateway templates and its record of this cluster's networks.
 	LiqoNamespace string
 	// Service is the type of the Service through which other clusters reach this cluster's
 	// gateway. If it is empty, the Connector does not connect networks.

@@ -24,12 +24,10 @@ type Network struct {
 	// Pod and External are the CIDRs of the sender's networks.
 	Pod      []networkingv1beta1.CIDR `json:"pod"`
 	External []networkingv1beta1.CIDR `json:"external"`
-	// Serves is true when the sender has a gateway server. Endpoint is the address of that
-	// server, nil until the server has one.
+	// Serves is true when the sender has a gateway server. Endpoint is its address, nil until it has one.
 	Serves   bool                              `json:"serves,omitempty"`
 	Endpoint *networkingv1beta1.EndpointStatus `json:"endpoint,omitempty"`
-	// PublicKey is the WireGuard public key of the sender's gateway, empty until the gateway has
-	// one.
+	// PublicKey is the WireGuard public key of the sender's gateway, empty until it has one.
 	PublicKey []byte `json:"publicKey,omitempty"`
 	// Connected is true when the sender's gateway is connected. The sender then needs no answer.
 	Connected bool `json:"connected,omitempty"`

@@ -31,8 +31,7 @@ type ConsumerView struct {
 	Health      HealthView
 	Network     NetworkView
 	Offloading  []OffloadingView
-	// Drain is the state of the drain of the virtual node. It is filled only while Release is true and
-	// the placement's slice exists.
+	// Drain is filled only while Release is true and the placement's slice exists.
 	Drain DrainView
 
 	// Siblings is the number of other instructions for the same provider, in any phase. It is
@@ -43,8 +42,7 @@ type ConsumerView struct {
 	// Reach says whether Liqo can reach the provider's API server. Its fields Known and
 	// Answers are filled only while Release is true.
 	Reach ReachView
-	// Overdue is true once the release has taken longer than the give-up timeout (GiveUpAfter
-	// of the Peering's Options).
+	// Overdue is true once the release has taken longer than Options.GiveUpAfter of the Peering.
 	Overdue bool
 	// Home is what exists for the provider in this cluster besides the placements. It is filled only
 	// once an ended placement has no virtual node left and Siblings is 0.
@@ -115,8 +113,7 @@ type SliceView struct {
 	// Denied is true when the provider refuses the slice. Message says why.
 	Denied  bool
 	Message string
-	// Misled says that the slice's status names an API server that is not recorded for the provider.
-	// It is empty if the status names none, or a recorded one.
+	// Misled says which API server in the slice's status is not recorded for the provider; "" if there is none.
 	Misled string
 }
 
@@ -127,11 +124,9 @@ type NodeView struct {
 	// Tainted is true while the node has the taint of nodes that are not Ready, which Kubernetes
 	// removes shortly after the node has become Ready.
 	Tainted bool
-	// Cordoned is true when the agent has made the node unschedulable because the placement
-	// has ended.
+	// Cordoned is true when the agent has made the node unschedulable because the placement has ended.
 	Cordoned bool
-	// Opened is true when the node has the labels that name its request and the namespaces
-	// whose pods may use it.
+	// Opened is true when the node has the labels that name its request and the namespaces whose pods may use it.
 	Opened bool
 }
 
@@ -144,11 +139,9 @@ type ConsumerState struct {
 	// Network is the state of the network connection. It is empty if this cluster does not
 	// connect networks.
 	Network placement.Aspect
-	// Connecting is true while the virtual node exists and only the network connection is
-	// missing to make it Ready.
+	// Connecting is true while the virtual node lacks only the network connection to become Ready.
 	Connecting bool
-	// Drained is the progress of the drain. It is empty until the placement has ended, and for
-	// a placement without a virtual node.
+	// Drained is the progress of the drain; empty before the placement has ended, and without a virtual node.
 	Drained placement.Aspect
 	// Leaving says what an ended placement still waits for: the removal of its own objects and,
 	// if it was the last one at the provider, of the peering. It is empty before the placement

@@ -34,7 +34,6 @@ const (
 
 // DrainView is the progress of the drain of an ended placement's virtual node.
 type DrainView struct {
-	// Now is the time of the observation.
 	Now time.Time
 	// Begun is when the eviction of pods began, and Deadline is when it ends. Both are zero
 	// before they are recorded.

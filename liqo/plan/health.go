@@ -14,8 +14,7 @@ import (
 type HealthView struct {
 	// Delivered is true once the placement's node was Ready for the first time.
 	Delivered bool
-	// Unreachable says why Liqo does not reach the provider's API server. It is empty if Liqo
-	// does.
+	// Unreachable says why Liqo does not reach the provider's API server; "" if it does.
 	Unreachable string
 	// Unaccepted counts the pods that were bound to the node more than acceptWithin ago and still
 	// have no copy at the provider. If there are none, Unplaced counts the pods whose copy

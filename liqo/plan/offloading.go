@@ -103,15 +103,13 @@ type OffloadingView struct {
 	// NamespaceExists is false when the user's namespace is missing or being deleted.
 	// NamespaceEnding is true when it is being deleted.
 	NamespaceExists, NamespaceEnding bool
-	// Labelled is true while the namespace has the label that makes Liqo's webhook handle its new
-	// pods.
+	// Labelled is true while the namespace has the label that makes Liqo's webhook handle its new pods.
 	Labelled bool
 	ObjectView
 
 	// Wish is the strategy that the placement's request asks for.
 	Wish Strategy
-	// SameName is true when the namespace has the label that allows it to have the same name at
-	// providers.
+	// SameName is true when the namespace has the label that allows it to have the same name at providers.
 	SameName bool
 	// Wanted is the agreement of all placements that name the namespace and whose node may still
 	// have pods. InForce and Selected are the strategy and the providers that the

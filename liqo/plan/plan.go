@@ -86,8 +86,7 @@ type Action struct {
 // ObjectView holds the facts about an object that a plan depends on.
 type ObjectView struct {
 	Exists bool
-	// Ours is true for an object that the agent made. The agent may use other objects, but
-	// does not change them.
+	// Ours is true for an object that the agent made. The agent may use others, but does not change them.
 	Ours bool
 	// Terminating is true while the object is being deleted and still has finalizers.
 	Terminating bool
@@ -100,21 +99,18 @@ func (o ObjectView) IsUsable() bool { return o.Exists && !o.Terminating }
 // about to be deleted.
 type HomeView struct {
 	Namespace ObjectView
-	// Needed is true while another instruction, in either direction, has the same peer. The
-	// fields below are then not filled.
+	// Needed is true while another instruction, in either direction, has the peer. The rest is then not filled.
 	Needed bool
 	// Roots counts Liqo's objects for the peer that have no owner and are not being deleted:
 	// Tenants, Identities, ResourceSlices and VirtualNodes. It also counts gateways that the
 	// agent did not make.
 	Roots int
-	// Gateways counts the gateways that the agent made. Leaving is how many of them are being
-	// deleted.
+	// Gateways counts the gateways that the agent made, and Leaving those of them that are being deleted.
 	Gateways, Leaving int
 	// Configured is true while a Configuration for the peer exists that the agent made. Mapped is
 	// true while there is a Configuration for the peer that the agent did not make.
 	Configured, Mapped bool
-	// Dependents counts the objects that Liqo made because of the roots, and that it removes
-	// after the roots are gone.
+	// Dependents counts the objects that Liqo made because of the roots, and removes after them.
 	Dependents int
 	// StrayMap is true when a NamespaceMap for the peer still exists although no VirtualNode
 	// does. Liqo leaves it behind when two VirtualNodes are deleted at the same time.

@@ -16,8 +16,7 @@ type ProviderView struct {
 	// Release is true once the placement has ended. Unpeer is true once the consumer has also removed
 	// its side of the peering.
 	Release, Unpeer bool
-	// Reclaim is true once the time for the consumer to return an ended placement is over. This cluster
-	// then takes the placement back.
+	// Reclaim is true once the consumer's time to return an ended placement is over: this cluster takes it back.
 	Reclaim bool
 
 	Namespace ObjectView
@@ -91,11 +90,9 @@ type ReplicaView struct {
 type ProviderState struct {
 	Phase   agentv1alpha1.InstructionPhase
 	Granted placement.Aspect
-	// Gone is true when nothing of the placement is left here. Once the agent has reported this, the
-	// broker lends the capacity to others.
+	// Gone is true when nothing of the placement is left here, so that the broker may lend the capacity to others.
 	Gone bool
-	// Done is true when Gone is true and the instruction may be deleted: the peering is gone, or is
-	// left to other instructions.
+	// Done is true when Gone is true and the peering is gone, or left to others: the instruction may be deleted.
 	Done bool
 	// Exceeds is true while the consumer has, or can still get from Liqo, more than this cluster keeps
 	// for the placement after a reduction.

@@ -36,7 +36,6 @@ const (
 
 // OffloadedPods configures the webhooks for offloaded pods: pods that Liqo runs here for other clusters.
 type OffloadedPods struct {
-	// InstructionNamespace is the namespace of the ProviderInstructions, in which the webhooks look up placements.
 	InstructionNamespace string
 	// Book counts the pods of every placement. Synced reports whether Book has counted all existing pods.
 	Book   *enforcement.Book

@@ -29,8 +29,7 @@ const (
 // bound remembers how far advertisements must be shortened because they were too large for the
 // broker.
 type bound struct {
-	// shapes is the maximum number of node shapes to send; 0 means all. It is set after the broker has
-	// refused a longer list.
+	// shapes is the maximum number of node shapes to send; 0 before the broker has refused a longer list.
 	shapes int
 	// refusal is the broker's error for the last advertisement that was too large. fuller is when
 	// to try again with twice as many node shapes.

@@ -16,8 +16,7 @@ import (
 type FileSettings struct {
 	// File watches the configuration file. It is nil if there is none.
 	File *configuration.Keeper
-	// Pricer determines the prices if the file names node labels or OpenCost as their source. It is
-	// nil without a file.
+	// Pricer determines the prices if the file names node labels or OpenCost; nil without a file.
 	Pricer *pricing.Pricer
 }
 

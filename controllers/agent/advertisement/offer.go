@@ -42,8 +42,7 @@ type hold struct {
 	reservation string
 	placement   int32
 	amounts     quantity.Amounts
-	// recalled is the operator's recall of the placement and its deadline; nil if it is not
-	// recalled.
+	// recalled is the operator's recall of the placement and its deadline; nil if there is none.
 	recalled *agentv1alpha1.RecalledPlacement
 	// awaitsNodes is true if the capacity does not exist yet.
 	awaitsNodes bool

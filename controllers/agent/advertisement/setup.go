@@ -76,8 +76,7 @@ type Settings interface {
 type Offered struct {
 	// Topology is the cluster's location; nil if unknown.
 	Topology *brokerv1alpha1.Topology
-	// Cost, Labels and Claims describe the cluster. A nil field is taken from the Advertisement
-	// object instead.
+	// Cost, Labels and Claims describe the cluster. Nil ones are taken from the Advertisement object.
 	Cost           *brokerv1alpha1.Cost
 	Labels, Claims map[string]brokerv1alpha1.LabelValue
 	// Rules define how much of the free capacity is lent.
@@ -86,21 +85,15 @@ type Offered struct {
 
 // Options of a Reconciler. All but EndpointURL and Peers are required.
 type Options struct {
-	ClusterID string
-	// ClusterName is a display name.
+	ClusterID   string
 	ClusterName string
-	// EndpointURL is the https address at which consumers reach this cluster's API server;
-	// empty if there is none.
+	// EndpointURL is the https address at which consumers reach this cluster's API server; "" if there is none.
 	EndpointURL string
 	// Settings provides the operator's settings, which may change at any time.
-	Settings Settings
-	// Name and Namespace of the Advertisement.
-	Name, Namespace string
-	// InstructionNamespace holds the ProviderInstructions.
+	Settings             Settings
+	Name, Namespace      string
 	InstructionNamespace string
-	// Interval between two advertisements while nothing changes. The broker may ask for a shorter
-	// one, of at least one second, because it counts a cluster as silent
-	// after three intervals of the broker's configuration.
+	// Interval is the time between two advertisements while nothing changes. The broker may ask for a shorter one.
 	Interval time.Duration
 	// Peers probes the clusters that the broker asks about; nil disables probes.
 	Peers Peers
@@ -109,8 +102,7 @@ type Options struct {
 	// condition LiqoReady or, if the agent runs with --peering-mode=none, PeeringSkipped. All may
 	// return nil.
 	Certificate, Guarded, Liqo func(context.Context) *metav1.Condition
-	// NoteJournal is called with the ID of the broker's journal whenever the broker has accepted an
-	// advertisement.
+	// NoteJournal is called with the ID of the broker's journal after each advertisement.
 	NoteJournal func(id string)
 	Clock       clock.PassiveClock
 }
@@ -157,8 +149,7 @@ type Reconciler struct {
 	// the version last reported; nil before the first report.
 	ask  time.Time
 	fits *metav1.Condition
-	// urgent is set by a new probe result or new settings, so that they are published at once.
-	// Publishing clears it.
+	// urgent is set by a new probe result or new settings, until they are published.
 	urgent atomic.Bool
 }
 

@@ -24,15 +24,13 @@ import (
 // Placeholders configures the pods that keep reserved capacity. Placeholders are deleted when their
 // placement ends, or when its instruction no longer asks for them.
 type Placeholders struct {
-	// Namespace is the namespace of the placeholder pods.
 	Namespace string
 	// Image is a container image that does nothing. PriorityClass protects placeholders from
 	// preemption by ordinary pods. Both are needed only if an instruction asks for placeholders.
 	Image, PriorityClass string
 	// Pods caches the placeholders and the pods that Liqo runs here.
 	Pods cache.Cache
-	// Room returns, by node, how much pods can still request on the given nodes. Placeholders count
-	// as if they requested nothing.
+	// Room returns what pods can still request on the given nodes. Placeholders count as nothing.
 	Room func(nodes []string) map[string]quantity.Amounts
 	// Groups returns the groups of nodes that this cluster creates on demand.
 	Groups func() []offering.NodeGroup

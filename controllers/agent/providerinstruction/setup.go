@@ -40,28 +40,23 @@ type Options struct {
 	Namespace string
 	// Admit decides whether this cluster provides a placement.
 	Admit Admit
-	// Peering peers with other clusters through Liqo. It is nil for an agent that only reserves
-	// capacity.
+	// Peering peers through Liqo. It is nil for an agent that only reserves capacity.
 	Peering *liqo.Peering
-	// RightsNamespace is the agent's own namespace, in whose annotations it keeps the rights of
-	// consumers. If it is empty, the agent keeps none.
+	// RightsNamespace is the agent's own, in whose annotations it keeps the rights of consumers; "" to keep none.
 	RightsNamespace string
 	// BindSlices restricts Liqo's role in offloaded namespaces to the identities of the slices of
 	// acknowledged placements. Liqo itself gives the role to all identities of the consumer.
 	BindSlices bool
-	// AdmitSlice lets the consumer of a placement create its ResourceSlice. SetupWithManager sets
-	// it if Peering and RightsNamespace are set.
+	// AdmitSlice lets the consumer of a placement create its ResourceSlice. SetupWithManager sets it.
 	AdmitSlice func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error
-	// Place returns this cluster's location, which becomes labels of the virtual nodes in other
-	// clusters. Place may be nil, for an unknown location.
+	// Place returns this cluster's location, for labels of virtual nodes in other clusters. It may be nil.
 	Place func() guard.Place
 	// ObjectLimits limit how many objects peers may have in each namespace.
 	ObjectLimits guard.ObjectLimits
 	// Placeholders configures pods that keep reserved capacity. If it is nil, there are no such
 	// pods: the agent only counts the capacity as reserved.
 	Placeholders *Placeholders
-	// Reporter reports to the broker. Outbox delivers the reports; whoever created it must start
-	// it.
+	// Reporter reports to the broker. Outbox delivers the reports.
 	Reporter transport.StatusReporter
 	Outbox   *outbox.Outbox
 	Recorder events.EventRecorder

@@ -33,22 +33,18 @@ import (
 // required.
 type Options struct {
 	Namespace string
-	// Peering peers with other clusters through Liqo. It is nil for an agent that only reserves
-	// capacity.
+	// Peering peers through Liqo. It is nil for an agent that only reserves capacity.
 	Peering *liqo.Peering
 	// Reach probes providers. It must be set if Peering is set, and nil otherwise.
 	Reach Reach
-	// Reporter reports to the broker. Outbox delivers the reports; whoever created it must start
-	// it.
+	// Reporter reports to the broker. Outbox delivers the reports.
 	Reporter transport.StatusReporter
 	Outbox   *outbox.Outbox
 	Clock    clock.PassiveClock
-	// ExpiryNotice is how long before the expiry of a reservation the condition Ending announces
-	// it; 0 disables the announcement.
+	// ExpiryNotice is how long before the expiry the condition Ending announces it; 0 announces nothing.
 	ExpiryNotice time.Duration
 	Recorder     events.EventRecorder
-	// ObserveDrain is called with the result and the duration of each drain that has ended. It may
-	// be nil.
+	// ObserveDrain is called with the result and the duration of each drain that has ended. It may be nil.
 	ObserveDrain func(DrainResult, time.Duration)
 	Steps        *tracing.Steps
 }

@@ -26,7 +26,6 @@ const (
 
 // renewal describes the broker's latest answer about a request.
 type renewal struct {
-	// answered is when the answer arrived.
 	answered time.Time
 	// due is when to ask the broker again, to renew the reservation or to update the place in the
 	// queue. It is zero if neither is needed.

@@ -64,8 +64,7 @@ type Broker interface {
 
 // Options of a Reconciler. All but HideActors and Receipts are required.
 type Options struct {
-	ClusterID string
-	// InstructionNamespace holds the ReservationInstructions.
+	ClusterID            string
 	InstructionNamespace string
 	// Reader reads from the API server the bounds of a namespace and the requests that count against them, because a
 	// stale cache could let requests exceed the bounds.

@@ -36,8 +36,7 @@ type absence struct {
 	reason, ready string
 	// unsure is true if the broker may still hold capacity: Reserved is Unknown instead of False.
 	unsure bool
-	// advice says what to do. Only condition Ready, and with it the message of the status, contains
-	// it.
+	// advice says what to do. Only condition Ready and the status message contain it.
 	advice string
 }
 

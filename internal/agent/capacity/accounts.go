@@ -24,8 +24,7 @@ type accounts struct {
 	revision int64
 
 	histogram histogram
-	// reshaped holds the nodes whose free amounts may have changed since the histogram was last
-	// updated.
+	// reshaped holds the nodes whose free amounts may have changed since the last update of the histogram.
 	reshaped map[*node]struct{}
 }
 
@@ -40,8 +39,7 @@ type node struct {
 	// far, including those that are gone.
 	guests int
 	came   uint64
-	// waiting holds the pods that are bound to the node but not yet accepted by its kubelet, or
-	// without a node at the provider; nil if there are none.
+	// waiting holds the pods that the node's kubelet has not accepted yet, or that have no node at the provider.
 	waiting map[podKey]waitingPod
 	// own is the sum of the requests of this cluster's own pods on the node. used holds the sums of
 	// the placements' pods on the node.

@@ -61,8 +61,7 @@ type nodeFacts struct {
 	taints []brokerv1alpha1.Taint
 	// labels are the labels of the node that the cluster publishes; nil if it has none of them.
 	labels map[string]string
-	// kept holds those labels of the node whose keys were passed to Lend; nil if it has none of
-	// them.
+	// kept holds the labels whose keys were passed to Lend; nil if the node has none of them.
 	kept map[string]string
 	// group is 1 + the index of the node's group among those passed to Lend, 0 if it is in none.
 	group int
@@ -189,8 +188,7 @@ type podFacts struct {
 	// placement is the placement that the pod runs for; empty for one of this cluster's own pods.
 	placement string
 	request   request
-	// guest is false for a pod of a DaemonSet and for a mirror pod, which run on every node whether or not a workload
-	// uses it.
+	// guest is false for a pod of a DaemonSet and for a mirror pod, which run on every node.
 	guest bool
 	// waiting describes the pod while it waits on its node; otherwise it is the zero value.
 	waiting waitingPod

@@ -64,8 +64,7 @@ type demand struct {
 	// oldest is the smallest value of wishRecord.since over all pods. When the pod with this value
 	// is removed, oldest is set to 0, and waitingSince computes it again.
 	oldest int64
-	// changed is called with the kind of a crowd that has changed; nil if there are no
-	// BurstPolicies.
+	// changed is called with the kind of a crowd that has changed; nil if there are no BurstPolicies.
 	changed func(*burst.Kind)
 }
 

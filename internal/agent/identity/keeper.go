@@ -34,7 +34,6 @@ type Renewer interface {
 // Options of a Keeper. Client, Secret, Dir, Clock and Log are required.
 type Options struct {
 	Client kubernetes.Interface
-	// Secret in which the identity is stored.
 	Secret types.NamespacedName
 	// Dir is the directory from which the agent reads its certificate, see pki.Files.
 	Dir string
@@ -43,8 +42,7 @@ type Options struct {
 	ClusterID, DefaultClusterID string
 	// Enroller requests the first certificate. It is nil if the broker's enrolment address is unknown.
 	Enroller Enroller
-	// Token is the token that `broker enrol` printed. If it is empty, an administrator must approve
-	// the enrolment.
+	// Token was printed by `broker enrol`. If it is empty, an administrator must approve the enrolment.
 	Token string
 	Clock clock.Clock
 	Log   logr.Logger

@@ -26,8 +26,7 @@ const (
 // Situation holds everything on which the next step depends.
 type Situation struct {
 	State
-	Now time.Time
-	// ClusterID is the ID with which to enrol.
+	Now       time.Time
 	ClusterID string
 	// Published is the certificate in the files; nil until this process has written them.
 	Published *Certificate

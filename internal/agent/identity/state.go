@@ -42,8 +42,7 @@ type State struct {
 // Certificate is an issued certificate with its key. The certificate may have expired.
 type Certificate struct {
 	pki.KeyPair
-	// CA and AgentsCA are root certificates in PEM form that came with the certificate: CA for the
-	// broker's servers, AgentsCA for the agents.
+	// CA and AgentsCA are the root certificates, in PEM, for the broker's servers and for the agents.
 	CA, AgentsCA []byte
 	// BrokerURLs are the broker's addresses for agents; empty if unknown.
 	BrokerURLs []string

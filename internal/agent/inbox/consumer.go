@@ -34,8 +34,7 @@ func RequestOf(rr *agentv1alpha1.ResourceRequest, open []string) Request {
 
 // Writer writes the objects for instructions about this cluster as consumer.
 type Writer struct {
-	Client client.Client
-	// Namespace is where the objects are.
+	Client    client.Client
 	Namespace string
 	// Receipts checks the broker's receipts; nil to keep none.
 	Receipts *receipt.Checker

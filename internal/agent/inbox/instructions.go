@@ -23,19 +23,15 @@ import (
 
 // Options of Instructions and Messages.
 type Options struct {
-	// Namespace of the instructions.
 	Namespace string
 	// Interval is the pause between two polls of a broker that answers at once although it has no news.
 	Interval time.Duration
-	// RefuseBrokerReservations makes the agent decline reservations that were made in the broker's
-	// cluster. They have no ResourceRequest here.
+	// RefuseBrokerReservations makes the agent decline reservations that were made in the broker's cluster.
 	RefuseBrokerReservations bool
 	// Hold says whether placeholder pods keep the capacity that this cluster provides.
-	Hold agentv1alpha1.Hold
-	// ClusterID is the ID of this cluster. It is part of its requests to the broker.
+	Hold      agentv1alpha1.Hold
 	ClusterID string
-	// Reader reads the objects from which the holdings are computed. It should read from the API
-	// server, because a cache may be stale.
+	// Reader reads, from the API server, the objects from which the holdings are computed.
 	Reader client.Reader
 	// Look is called with the name of a ResourceRequest whose phase has changed at the broker, for
 	// example in the queue. Instructions do not contain this phase.

@@ -35,8 +35,7 @@ type poller struct {
 	// ask fetches what is new since the cursor and applies it. After an error it is called again with
 	// the same cursor.
 	ask func(ctx context.Context, cursor string) (answer, error)
-	// interval is the pause between two polls of a broker that answers at once although it has no
-	// news.
+	// interval is the pause between two polls of a broker that answers at once although it has no news.
 	interval time.Duration
 	clock    clock.Clock
 	log      logr.Logger

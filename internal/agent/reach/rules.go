@@ -13,8 +13,7 @@ import (
 
 // Rules decide whether this cluster may connect to an address that another cluster has advertised.
 type Rules struct {
-	// loopback allows loopback addresses. It is true if this cluster advertises a loopback address
-	// itself, because all clusters are then on the same machine.
+	// loopback is true if this cluster advertises a loopback address: all clusters are then on one machine.
 	loopback bool
 	lookup   func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }

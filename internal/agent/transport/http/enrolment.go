@@ -23,11 +23,9 @@ const issueTimeout = 45 * time.Second
 type EnrollerOptions struct {
 	// URL of the broker's enrolment listener, in the form https://host[:port].
 	URL string
-	// CAHashes are the hashes of the keys of CAs, see pki.KeyHash. One of these CAs must have signed
-	// the listener's certificate.
+	// CAHashes are the hashes (pki.KeyHash) of the CAs, one of which must have signed the listener's certificate.
 	CAHashes []string
-	// Now returns the current time. It is used to check whether certificates are valid.
-	Now func() time.Time
+	Now      func() time.Time
 	// UserAgent identifies the agent and its version to the broker.
 	UserAgent string
 }

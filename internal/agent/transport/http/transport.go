@@ -37,8 +37,7 @@ const (
 
 // Options of a Transport. URLs and Files are required.
 type Options struct {
-	// URLs of the broker's replicas, in the form https://host[:port]. After a failure, the next one is
-	// used.
+	// URLs of the broker's replicas, as https://host[:port]. After a failure, the next one is used.
 	URLs []string
 	// Files contain the agent's certificate and the broker's CA. After a change of the files, new
 	// connections use them within a second; calls in progress finish with the old ones.
@@ -113,8 +112,7 @@ func isUntrusted(err error) bool {
 type Transport struct {
 	api    *v1.Client
 	sender *sender
-	// urls are the broker's URLs, for error messages.
-	urls []string
+	urls   []string
 	// cursor is the cursor of the latest list of instructions. It is sent with every call: this is how
 	// a broker that was restored from an older state learns that it has lost changes.
 	cursor atomic.Pointer[string]
