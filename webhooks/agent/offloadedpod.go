@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -186,11 +188,9 @@ func describeMalformed(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return fmt.Sprintf("a pod of a consumer leaves the choice of its node to the scheduler, this one names node %q", pod.Spec.NodeName)
 	}
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			if _, err := quantity.FromResourceList(containers[i].Resources.Requests); err != nil {
-				return fmt.Sprintf("container %q: %s", containers[i].Name, err)
-			}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if _, err := quantity.FromResourceList(c.Resources.Requests); err != nil {
+			return fmt.Sprintf("container %q: %s", c.Name, err)
 		}
 	}
 	return ""
@@ -211,11 +211,9 @@ func findHostAccess(spec *corev1.PodSpec) string {
 			return fmt.Sprintf("volume %q of type hostPath", spec.Volumes[i].Name)
 		}
 	}
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			if context := containers[i].SecurityContext; context != nil && context.Privileged != nil && *context.Privileged {
-				return fmt.Sprintf("privileged container %q", containers[i].Name)
-			}
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		if c.SecurityContext != nil && ptr.Deref(c.SecurityContext.Privileged, false) {
+			return fmt.Sprintf("privileged container %q", c.Name)
 		}
 	}
 	return ""

@@ -81,15 +81,12 @@ func hasPodLevelAmounts(spec *corev1.PodSpec) bool {
 
 // raisedRequests returns a warning for each request that equaliseResources raises to its limit.
 func raisedRequests(spec *corev1.PodSpec) (warnings []string) {
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			r := &containers[i].Resources
-			for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
-				request, limit := r.Requests[name], r.Limits[name]
-				if !request.IsZero() && request.Cmp(limit) < 0 {
-					warnings = append(warnings, fmt.Sprintf("container %q: the request of %s is raised from %s to its limit %s, because providers admit only equal ones; lower the limit to use less of the reservation",
-						containers[i].Name, name, request.String(), limit.String()))
-				}
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
+			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+			if !request.IsZero() && request.Cmp(limit) < 0 {
+				warnings = append(warnings, fmt.Sprintf("container %q: the request of %s is raised from %s to its limit %s, because providers admit only equal ones; lower the limit to use less of the reservation",
+					c.Name, name, request.String(), limit.String()))
 			}
 		}
 	}

@@ -46,10 +46,14 @@ func (d *dialer) dialEndpoint(ctx context.Context, endpoint string) (time.Durati
 	defer cancel()
 	var began time.Time
 	// The addresses of a name are tried one after the other, so began is finally the start of the
-	// attempt that succeeded.
+	// attempt that succeeded. Each address is checked immediately before the dialer connects to it.
 	network := net.Dialer{FallbackDelay: -1, Control: func(_, address string, _ syscall.RawConn) error {
 		began = d.now()
-		return d.checkAddress(address)
+		ap, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return d.rules.CheckAddr(ap.Addr())
 	}}
 	connection, err := network.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -75,15 +79,6 @@ func addressOf(endpoint string) (address, name string, err error) {
 		port = "443"
 	}
 	return net.JoinHostPort(u.Hostname(), port), u.Hostname(), nil
-}
-
-// checkAddress checks an IP address with a port immediately before the dialer connects to it.
-func (d *dialer) checkAddress(address string) error {
-	ap, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	return d.rules.CheckAddr(ap.Addr())
 }
 
 // hasAnswered counts errors about the server's certificate, and TLS alerts, as answers.

@@ -64,15 +64,13 @@ func (r Rules) CheckAddr(ip netip.Addr) error {
 	switch {
 	case ip.IsLoopback() && !r.loopback:
 		return fmt.Errorf("%s is a loopback address: no other cluster can reach it", ip)
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), ip == broadcast, isMetadata(ip):
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), ip == broadcast, slices.Contains(metadata, ip):
 		return fmt.Errorf("%s cannot be the address of an API server", ip)
 	}
 	return nil
 }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
-
-func isMetadata(ip netip.Addr) bool { return slices.Contains(metadata, ip) }
 
 // CheckHost returns an error if a host has an address that CheckAddr rejects. The host is an IP
 // address or a DNS name. A name may resolve to other addresses later, so CheckAddr must be called
