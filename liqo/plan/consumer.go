@@ -212,7 +212,7 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 }
 
 // planPeering returns the actions that give this cluster an identity at the provider. It answers every challenge:
-// a provider that sends one has lost its side of the peering.
+// if the identity works, the provider has lost its side of the peering.
 func planPeering(v ConsumerView) (actions []Action, peered placement.Aspect) {
 	if v.Namespace.Terminating || v.Identity.Terminating {
 		return nil, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting until an earlier peering with %q is gone", v.Provider)
