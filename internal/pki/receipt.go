@@ -89,7 +89,7 @@ func VerifyStatement(domain Domain, statement []byte, certificates [][]byte, sig
 	return leaf, nil
 }
 
-// receiptBytes gives different bytes for different inputs: no domain begins with another one.
+// receiptBytes gives different bytes for different inputs: no domain begins with another, and digests have one length.
 func receiptBytes(domain Domain, chain [sha256.Size]byte, statement []byte) []byte {
 	return slices.Concat([]byte(domain), chain[:], statement)
 }

@@ -102,7 +102,7 @@ func (c *compliance) complyWithRequests(ctx context.Context, pod *corev1.Pod, na
 	return v, changed
 }
 
-// reservedNodes lists the nodes of requests with podCompliance Enforce that accept new pods.
+// reservedNodes lists the open nodes of the requests with podCompliance Enforce that offload the namespace.
 func (c *compliance) reservedNodes(ctx context.Context, requests []agentv1alpha1.ResourceRequest, namespace string) (out []reservedNode, err error) {
 	for i := range requests {
 		rr := &requests[i]
