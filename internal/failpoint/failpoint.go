@@ -126,7 +126,7 @@ const (
 
 // Bursting lists the points of the consuming agent at which it carries out a BurstPolicy, in the order of a burst whose
 // provider refuses to enlarge the request. TestBurstPoliciesOnAPIServer of controllers/agent/burstpolicy arms them one
-// after the other.
+// after the other in one burst, and without -short also in a burst each.
 var Bursting = []Point{BurstNoted, BurstRequested, BurstNodeOpened, BurstGrown, BurstReverted, BurstCordoned, BurstEnded}
 
 // Points at which the providing agent carries out a ProviderInstruction.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,32 +48,31 @@ func TestMain(m *testing.M) {
 // site is a cluster in which the test plays the scheduler, the broker and Liqo.
 type site struct{ *agenttest.Site }
 
-// startAgent starts an agent that is killed at a failpoint, if there is one. After it has ended, a second agent
-// continues. The returned channel is closed when the second one has started.
-func (s *site) startAgent(t *testing.T, kill failpoint.Point) (killed chan struct{}) {
+// startAgent starts an agent that is killed at the first of some failpoints. Another one continues, which is killed at
+// the next, and so on. The returned channel is closed when the last agent has started, which is not killed.
+func (s *site) startAgent(t *testing.T, kills ...failpoint.Point) (survived chan struct{}) {
 	t.Helper()
-	killed = make(chan struct{})
-	first, last := s.Agent(t), s.Agent(t)
-	if kill != "" {
-		first.Env = append(first.Env, failpoint.EnvName+"="+string(kill))
-	}
-	runtest.Check(t, first.Start())
+	survived = make(chan struct{})
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = first.Wait()
-		if t.Context().Err() != nil {
-			return // the test has ended
+		for _, kill := range kills {
+			if err := s.Agent(t, failpoint.EnvName+"="+string(kill)).Run(); t.Context().Err() != nil {
+				return // the test has ended
+			} else if err == nil {
+				t.Errorf("the agent ended before it came to %s", kill)
+			}
 		}
+		last := s.Agent(t)
 		if err := last.Start(); err != nil {
 			t.Error(err)
 			return
 		}
-		close(killed)
+		close(survived)
 		_ = last.Wait()
 	}()
 	t.Cleanup(func() { <-over }) // the end of the test's context kills the processes
-	return killed
+	return survived
 }
 
 func (s *site) create(t *testing.T, objects ...client.Object) {
@@ -140,6 +140,7 @@ func (s *site) awaitRequest(t *testing.T, policy *agentv1alpha1.BurstPolicy, cor
 	t.Helper()
 	var rr *agentv1alpha1.ResourceRequest
 	runtest.Eventually(t, func(ctx context.Context) error {
+		s.resetPause(t, policy)
 		all, err := s.Requests(ctx, policy)
 		if err != nil || len(all) != 1 || all[0].Spec.CPU.String() != cores {
 			return fmt.Errorf("%d requests, %v", len(all), err)
@@ -237,7 +238,7 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 
 	t.Run("skipped pods", func(t *testing.T) {
 		policy := s.openNamespace(t, "skipped")
-		s.startAgent(t, "")
+		s.startAgent(t)
 		s.createPod(t, "skipped", "pod", func(p *corev1.Pod) { p.Spec.HostNetwork = true })
 		runtest.Eventually(t, func(ctx context.Context) error {
 			if err := s.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
@@ -254,16 +255,18 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 	})
 
 	// The agent is killed after each of its writes in the life of a burst, and another one continues.
-	for i, point := range failpoint.Bursting {
-		t.Run("killed at "+string(point), func(t *testing.T) {
-			namespace, node := string(point), fmt.Sprintf("res-k3v9x2m7q%c-1", 'a'+i)
-			policy := s.openNamespace(t, namespace)
-			killed := s.startAgent(t, point)
-			one := s.createPod(t, namespace, "one")
-			if point == failpoint.BurstNoted {
-				<-killed
-				s.resetPause(t, policy)
-			}
+	lives := map[string][]failpoint.Point{"killed at every point": failpoint.Bursting}
+	if !testing.Short() {
+		for _, point := range failpoint.Bursting {
+			lives["killed at "+string(point)] = []failpoint.Point{point}
+		}
+	}
+	for name, kills := range lives {
+		t.Run(name, func(t *testing.T) {
+			node := "res-" + rand.String(10) + "-1"
+			policy := s.openNamespace(t, "killed-"+rand.String(8))
+			survived := s.startAgent(t, kills...)
+			one := s.createPod(t, policy.Namespace, "one")
 			s.grant(t, s.awaitRequest(t, policy, "1"), "1", node, false)
 			runtest.Eventually(t, func(ctx context.Context) error {
 				n := &corev1.Node{}
@@ -273,8 +276,7 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 				return nil
 			})
 			s.bind(t, one, node)
-			s.resetPause(t, policy)
-			two := s.createPod(t, namespace, "two")
+			two := s.createPod(t, policy.Namespace, "two")
 			rr := s.awaitRequest(t, policy, "2")
 			s.remove(t, two)
 			s.grant(t, rr, "1", node, true)
@@ -290,9 +292,9 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 				return nil
 			})
 			select {
-			case <-killed:
+			case <-survived:
 			case <-time.After(patience):
-				t.Fatal("the agent was not killed")
+				t.Fatal("the agent was not killed as often as it should")
 			}
 		})
 	}

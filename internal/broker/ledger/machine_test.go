@@ -20,7 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-var simulatedSteps = flag.Int("ledger.steps", 100_000, "events that TestSimulation tries, over one seed for every 200")
+var simulatedSteps = flag.Int("ledger.steps", 100_000, "events that TestSimulation tries, over one seed for every 200; half of them with -short")
 
 // resources are the resources of the random events. beds is in no offer.
 var resources = []corev1.ResourceName{corev1.ResourceCPU, gpu, "beds"}
@@ -511,8 +511,11 @@ func TestBookAgainstNaiveBook(t *testing.T) {
 // million events (-ledger.steps=1000000).
 func TestSimulation(t *testing.T) {
 	const stepsPerSeed = 200
-	tried, accepted := 0, map[string]int{}
-	for seed := 0; tried < *simulatedSteps; seed++ {
+	steps, tried, accepted := *simulatedSteps, 0, map[string]int{}
+	if testing.Short() {
+		steps /= 2
+	}
+	for seed := 0; tried < steps; seed++ {
 		random := rand.New(rand.NewPCG(uint64(seed), 0))
 		m := newMachine(16)
 		for range stepsPerSeed {
