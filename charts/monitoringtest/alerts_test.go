@@ -72,17 +72,22 @@ func TestRulesAreValid(t *testing.T) {
 // testdata/rules_test.yaml has the cases: each alert fires in one and is silent in others.
 func TestAlertsFire(t *testing.T) {
 	dir := CopyRules(t)
-	cases, err := os.ReadFile("testdata/rules_test.yaml")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "rules_test.yaml"), cases, 0o600)
+	var cases []byte
+	args := []string{"test", "rules"}
+	for _, name := range []string{"rules_test.yaml", "days_test.yaml"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		runtest.Check(t, err)
+		cases, args = append(cases, text...), append(args, name)
 	}
-	runtest.Check(t, err)
 	for _, r := range ReadRules(t) {
 		if r.Alert != "" && !strings.Contains(string(cases), `alertname="`+r.Alert+`"`) {
 			t.Errorf("no case in which %s fires", r.Alert)
 		}
 	}
-	if out, err := promtool(t, dir, "test", "rules", "rules_test.yaml").CombinedOutput(); err != nil {
+	if out, err := promtool(t, dir, args...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
