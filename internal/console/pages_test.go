@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view/viewtest"
 )
@@ -266,24 +266,8 @@ func TestEveryPageIsAsInItsGoldenFile(t *testing.T) {
 			if status != test.status {
 				t.Errorf("%s: status %d, want %d", test.path, status, test.status)
 			}
-			compareGolden(t, filepath.Join("testdata", name+".html"), strings.ReplaceAll(body, assetPath, "/assets/DIGEST/"))
+			runtest.CompareGolden(t, *update, filepath.Join("testdata", name+".html"), strings.ReplaceAll(body, assetPath, "/assets/DIGEST/"))
 		})
-	}
-}
-
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it:\n%s", file, diff)
 	}
 }
 

@@ -3,10 +3,12 @@ package runtest
 
 import (
 	"context"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -78,5 +80,18 @@ func Check(t T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// CompareGolden compares a text with a golden file. If update is true, it first writes the text to the file.
+func CompareGolden(t testing.TB, update bool, file, got string) {
+	t.Helper()
+	if update {
+		Check(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	Check(t, err)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update writes it:\n%s", file, diff)
 	}
 }

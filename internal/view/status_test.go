@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,19 +20,10 @@ var update = flag.Bool("update", false, "write the golden files")
 // plain leaves text as it is.
 func plain(_ Level, text string) string { return text }
 
-// compareGolden compares a text with a file of testdata. With -update, it first writes the text
-// to the file.
+// compareGolden compares a text with a file of testdata.
 func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		runtest.Check(t, os.WriteFile(file, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	runtest.Check(t, err)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it:\n%s", file, diff)
-	}
+	runtest.CompareGolden(t, *update, filepath.Join("testdata", name), got)
 }
 
 func writeStatus(t *testing.T, s *Snapshot) string {

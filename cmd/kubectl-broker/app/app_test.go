@@ -3,13 +3,13 @@ package app
 import (
 	"bytes"
 	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -24,23 +24,18 @@ func run(t *testing.T, args ...string) (code int, out, talk string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// compareGolden compares a text with a file of testdata. With -update, it first writes the text
-// to the file.
+// checkRun executes the plugin. The test fails unless it ends with the exit code and prints the text want.
+func checkRun(t *testing.T, code int, want string, args ...string) {
+	t.Helper()
+	if got, out, talk := run(t, args...); got != code || !strings.Contains(out+talk, want) {
+		t.Errorf("exit code %d, want %d and %q:\n%s%s", got, code, want, out, talk)
+	}
+}
+
+// compareGolden compares a text with a file of testdata.
 func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it:\n%s", file, diff)
-	}
+	runtest.CompareGolden(t, *update, filepath.Join("testdata", name), got)
 }
 
 func TestExitCodesTellMistakesFromProblems(t *testing.T) {

@@ -76,10 +76,7 @@ func testAudit(t *testing.T, kubeconfig string) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"audit", "verify", "--kubeconfig", kubeconfig, "--context", "broker", "-n", "genuine"}, tc.args...)
-			code, out, talk := run(t, args...)
-			if code != tc.code || !strings.Contains(out+talk, tc.want) {
-				t.Errorf("exit code %d, want %d and %q:\n%s%s", code, tc.code, tc.want, out, talk)
-			}
+			checkRun(t, tc.code, tc.want, args...)
 		})
 	}
 }

@@ -72,10 +72,7 @@ func TestSeveralFilesAreVerifiedInARow(t *testing.T) {
 		"one that does not exist at all": {[]string{first, "none.jsonl.gz"}, exitAttention, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, out, talk := run(t, append([]string{"audit", "verify"}, tc.files...)...)
-			if code != tc.code || !strings.Contains(out+talk, tc.want) {
-				t.Errorf("exit code %d, want %d and %q:\n%s%s", code, tc.code, tc.want, out, talk)
-			}
+			checkRun(t, tc.code, tc.want, append([]string{"audit", "verify"}, tc.files...)...)
 		})
 	}
 }
@@ -137,10 +134,7 @@ func TestSignatureShowsWhichRecordsAreOfTheBroker(t *testing.T) {
 		"a CA and no file":                    {[]string{"--ca-file", ca}, exitUsage, "name one"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, out, talk := run(t, append([]string{"audit", "verify"}, tc.files...)...)
-			if code != tc.code || !strings.Contains(out+talk, tc.want) {
-				t.Errorf("exit code %d, want %d and %q:\n%s%s", code, tc.code, tc.want, out, talk)
-			}
+			checkRun(t, tc.code, tc.want, append([]string{"audit", "verify"}, tc.files...)...)
 		})
 	}
 }
