@@ -62,6 +62,14 @@ func Clean(text string) string {
 // writeHeading writes the heading of a part of the page.
 func (p *page) writeHeading(text string) { p.printf("\n%s\n", text) }
 
+// writeSection writes a table with a heading. It writes nothing if there are no rows.
+func (p *page) writeSection(heading string, header []string, rows [][]string) {
+	if len(rows) > 0 {
+		p.writeHeading(heading)
+		p.writeTable(header, rows)
+	}
+}
+
 // levelSign returns a word for a level, for people who see no colours.
 func levelSign(l Level) string {
 	switch l {
@@ -371,10 +379,6 @@ func WriteWholeStory(out io.Writer, st *Story, snapshot *Snapshot, paint Paint) 
 }
 
 func (p *page) writeConditions(st *Story, s *Snapshot) {
-	if len(st.Conditions) == 0 {
-		return
-	}
-	p.writeHeading("CONDITIONS")
 	var rows [][]string
 	var last Ref
 	lastContext := ""
@@ -390,37 +394,25 @@ func (p *page) writeConditions(st *Story, s *Snapshot) {
 		}
 		rows = append(rows, []string{object, c.Type, c.Status, c.Reason, mark, s.Age(c.Since.Time), c.Message})
 	}
-	p.writeTable([]string{"OBJECT", "CONDITION", "STATUS", "REASON", "", "SINCE", "MESSAGE"}, rows)
+	p.writeSection("CONDITIONS", []string{"OBJECT", "CONDITION", "STATUS", "REASON", "", "SINCE", "MESSAGE"}, rows)
 }
 
 func (p *page) writeDecision(st *Story) {
-	if len(st.Candidates) > 0 {
-		p.writeHeading("CANDIDATES")
-		var rows [][]string
-		for _, c := range st.Candidates {
-			reason := cmp.Or(c.Reason, "chosen")
-			rows = append(rows, []string{c.ClusterID, cmp.Or(c.Score, "-"), reason, cmp.Or(c.Price, "-"), cmp.Or(c.Message, "-"), cmp.Or(c.Remedy, "-")})
-		}
-		p.writeTable([]string{"CLUSTER", "SCORE OF 100", "REASON", "PRICE", "MESSAGE", "WHAT WOULD HELP"}, rows)
+	var candidates, attempts [][]string
+	for _, c := range st.Candidates {
+		candidates = append(candidates, []string{c.ClusterID, cmp.Or(c.Score, "-"), cmp.Or(c.Reason, "chosen"), cmp.Or(c.Price, "-"), cmp.Or(c.Message, "-"), cmp.Or(c.Remedy, "-")})
 	}
-	if len(st.Placements) > 0 {
-		p.writeHeading("ATTEMPTS")
-		var rows [][]string
-		for _, c := range st.Placements {
-			rows = append(rows, []string{fmt.Sprint(c.Number), c.ClusterID, c.State, cmp.Or(c.Reason, "-"), c.Means})
-		}
-		p.writeTable([]string{"PLACEMENT", "CLUSTER", "STATE", "ENDED BY", ""}, rows)
+	for _, c := range st.Placements {
+		attempts = append(attempts, []string{fmt.Sprint(c.Number), c.ClusterID, c.State, cmp.Or(c.Reason, "-"), c.Means})
 	}
+	p.writeSection("CANDIDATES", []string{"CLUSTER", "SCORE OF 100", "REASON", "PRICE", "MESSAGE", "WHAT WOULD HELP"}, candidates)
+	p.writeSection("ATTEMPTS", []string{"PLACEMENT", "CLUSTER", "STATE", "ENDED BY", ""}, attempts)
 }
 
 func (p *page) writeEvents(st *Story, s *Snapshot) {
-	if len(st.Events) == 0 {
-		return
-	}
-	p.writeHeading("EVENTS")
 	var rows [][]string
 	for _, e := range st.Events {
 		rows = append(rows, []string{s.Age(e.At.Time) + " ago", e.Type, e.Reason, e.Object.Short(), e.Message})
 	}
-	p.writeTable(nil, rows)
+	p.writeSection("EVENTS", nil, rows)
 }
