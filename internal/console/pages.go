@@ -139,10 +139,7 @@ func addressOf(path string, parameters map[string]string) string {
 			query.Set(name, value)
 		}
 	}
-	if len(query) == 0 {
-		return path
-	}
-	return path + "?" + query.Encode()
+	return withQuery(path, query)
 }
 
 // withParameter returns an address with another value of a parameter, or without it if the value is "".
@@ -152,10 +149,11 @@ func withParameter(at *url.URL, name, value string) string {
 	if value != "" {
 		query.Set(name, value)
 	}
-	if len(query) == 0 {
-		return at.Path
-	}
-	return at.Path + "?" + query.Encode()
+	return withQuery(at.Path, query)
+}
+
+func withQuery(path string, query url.Values) string {
+	return strings.TrimSuffix(path+"?"+query.Encode(), "?")
 }
 
 // rowsFrom returns which of n rows are on the page at an address, and the address of the next page, "" if there is none.
