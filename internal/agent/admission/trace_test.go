@@ -44,13 +44,17 @@ var traceFolder = flag.String("admission.trace", "", "folder with nodes.csv and 
 // agent, and a scheduler. The broker makes up to 20 grants between two advertisements, so it decides with outdated
 // figures. Nevertheless every pod that an acknowledged placement named must find a node, in whichever order pods start
 // and wherever the scheduler puts them. The log compares the GPUs that are granted with those of a replay in which each
-// pod starts at once, on the fullest node, so that there is nothing to be uncertain about. Short runs leave it out.
+// pod starts at once, on the fullest node, so that there is nothing to be uncertain about. Short runs leave that out, and
+// replay the first jobs of the synthetic trace on as many nodes per cluster.
 func TestEveryGrantOfATraceCanBeScheduled(t *testing.T) {
 	nodes, traced := syntheticTrace(rand.New(rand.NewPCG(3, 0)))
 	clusters := 20
-	if *traceFolder != "" {
+	switch {
+	case *traceFolder != "":
 		nodes, traced = readTrace(t, *traceFolder)
 		clusters = 100
+	case testing.Short():
+		nodes, traced, clusters = nodes[:24], traced[:140], 3
 	}
 	for name, vary := range map[string]func(*rand.Rand, *job){
 		"one size":            func(*rand.Rand, *job) {},
