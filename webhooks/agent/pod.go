@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -93,7 +94,8 @@ func raisedRequests(spec *corev1.PodSpec) (warnings []string) {
 	return warnings
 }
 
-// unsupportedFields warns of each field that has no effect at a provider without an error.
+// unsupportedFields warns of each field that has no effect at a provider without an error, and of volumes that
+// providers refuse by default.
 func unsupportedFields(spec *corev1.PodSpec) (warnings []string) {
 	for i := range spec.ResourceClaims {
 		warnings = append(warnings, fmt.Sprintf("spec.resourceClaims[%d]: claim %q cannot be used at a provider, and the pod stays Pending: request an extended resource such as nvidia.com/gpu, or run the pod in this cluster",
@@ -101,6 +103,10 @@ func unsupportedFields(spec *corev1.PodSpec) (warnings []string) {
 	}
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
+		if burst.IsLocalVolume(*v) {
+			warnings = append(warnings, fmt.Sprintf("spec.volumes[%d]: volume %q is of a type that providers refuse unless they lend it, and the pod stays Pending then: use emptyDir, a ConfigMap or a Secret, or run the pod in this cluster",
+				i, v.Name))
+		}
 		// The API server adds a volume with this name to every pod, which its author cannot avoid.
 		if v.Projected == nil || strings.HasPrefix(v.Name, "kube-api-access-") {
 			continue

@@ -90,6 +90,18 @@ func TestPodsThatSelectARequestCanRunThere(t *testing.T) {
 	}
 }
 
+// TestVolumesThatProvidersRefuseCauseWarnings creates a pod as a StatefulSet with a volumeClaimTemplate does, with a
+// volume of each other source that providers refuse by default.
+func TestVolumesThatProvidersRefuseCauseWarnings(t *testing.T) {
+	c := clusterWith(t, interceptor.Funcs{})
+	_, warnings := preparedPod(t, &compliance{cache: c, reader: c}, "team", podOf(t, `{nodeSelector: {broker.fluidos.eu/request: west}, volumes: [
+		{name: scratch, emptyDir: {}}, {name: data, persistentVolumeClaim: {claimName: data-db-0}}, {name: settings, configMap: {name: a}},
+		{name: cache, ephemeral: {}}, {name: host, hostPath: {path: /}}],
+		containers: [{name: a, resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 1, memory: 1Gi}}}]}`))
+	const why = " is of a type that providers refuse unless they lend it, and the pod stays Pending then: use emptyDir"
+	wantBeginnings(t, warnings, []string{`spec.volumes[1]: volume "data"` + why, `spec.volumes[3]: volume "cache"` + why, `spec.volumes[4]: volume "host"` + why})
+}
+
 // TestRequestsOfOneNameDoNotAttractEachOthersPods has two requests with the name "west". The one in
 // namespace mallory offloads namespace team as well.
 func TestRequestsOfOneNameDoNotAttractEachOthersPods(t *testing.T) {

@@ -103,7 +103,7 @@ func whySkip(meta *metav1.ObjectMeta, spec *corev1.PodSpec) Skip {
 		return SkipRefused
 	case needsOtherPods(spec):
 		return SkipPodAffinity
-	case slices.ContainsFunc(spec.Volumes, isLocalVolume):
+	case slices.ContainsFunc(spec.Volumes, IsLocalVolume):
 		return SkipVolume
 	case spec.RuntimeClassName != nil && *spec.RuntimeClassName != "" && *spec.RuntimeClassName != "liqo":
 		return SkipRuntimeClass
@@ -172,10 +172,10 @@ func needsOtherPods(spec *corev1.PodSpec) bool {
 	})
 }
 
-// isLocalVolume reports whether providers refuse pods with such a volume by default. A PersistentVolumeClaim belongs to
+// IsLocalVolume reports whether providers refuse pods with such a volume by default. A PersistentVolumeClaim belongs to
 // this cluster even if it is not bound, and providers accept no claims unless their operator names a storage class for
 // them.
-func isLocalVolume(v corev1.Volume) bool {
+func IsLocalVolume(v corev1.Volume) bool {
 	s := &v.VolumeSource
 	return s.ConfigMap == nil && s.DownwardAPI == nil && s.EmptyDir == nil && s.Image == nil && s.Projected == nil && s.Secret == nil
 }
