@@ -118,6 +118,10 @@ func TestProviderHasTimeToCreateNodes(t *testing.T) {
 		if err := f.report("berlin", r, 1, provider, v1.StatusReportStateProvisioning); fault.ReasonOf(err) != fault.Conflict {
 			t.Errorf("more time after the acknowledgement: %v", err)
 		}
+		time.Sleep(3 * time.Second)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+		// Seven minutes for new nodes are no slow delivery.
+		f.wantSeries(map[string]string{"broker_time_to_ready_seconds": "1 in 3s"}, "broker_acknowledge", "broker_time_to_ready")
 	})
 }
 

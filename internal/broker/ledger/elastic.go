@@ -82,10 +82,16 @@ type ProvisioningTime struct {
 // ProvisioningOf returns until when the provider of a placement creates nodes for it, nil if it does
 // not create any now.
 func (r *Reservation) ProvisioningOf(p *Placement) *ProvisioningTime {
-	if r.History == nil || r.Provisioning == nil || r.Provisioning.Placement != p.Number || !p.AcknowledgedAt.IsZero() || !r.Stands(p) {
+	if !r.HadNodesCreated(p) || !p.AcknowledgedAt.IsZero() || !r.Stands(p) {
 		return nil
 	}
 	return r.Provisioning
+}
+
+// HadNodesCreated reports whether the provider of a placement created nodes for it. A later placement of the
+// reservation may have replaced the record of an ended one.
+func (r *Reservation) HadNodesCreated(p *Placement) bool {
+	return r.History != nil && r.Provisioning != nil && r.Provisioning.Placement == p.Number
 }
 
 func (v *Provision) checkAgainst(s *State) error {

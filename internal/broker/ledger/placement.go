@@ -204,7 +204,7 @@ func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
 	if r.isCalledBack(p) {
 		r.updateHistory(func(h *History) { h.CallBack = nil })
 	}
-	if r.History != nil && r.Provisioning != nil && r.Provisioning.Placement == p.Number {
+	if r.HadNodesCreated(p) {
 		r.updateHistory(func(h *History) { h.Provisioning = nil })
 	}
 	r.dropPending(p)

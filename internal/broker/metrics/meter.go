@@ -146,9 +146,9 @@ func New(members int) *Meter {
 			5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 5e-3, .025, .1),
 		queueWait: prometheus.NewHistogramVec(histogramOpts("broker_queue_wait_seconds", "Time that requests waited in the queue, by how the wait ended.",
 			1, 5, 15, 60, 300, 900, 3600, 4*3600, 24*3600), []string{"result"}),
-		acknowledge: newHistogram("broker_acknowledge_duration_seconds", "Time from a grant to the provider's acknowledgement.",
+		acknowledge: newHistogram("broker_acknowledge_duration_seconds", "Time from a grant to the provider's acknowledgement, if the provider did not have to create nodes.",
 			.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60),
-		ready: newHistogram("broker_time_to_ready_seconds", "Time from a grant until the requester's virtual node is Ready for the first time.",
+		ready: newHistogram("broker_time_to_ready_seconds", "Time from a grant, or from the acknowledgement of a provider that created nodes, until the requester's virtual node is Ready for the first time.",
 			.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600),
 		release: newHistogram("broker_release_duration_seconds", "Time from a reservation's end until nothing of it is left.",
 			.1, .5, 1, 5, 15, 60, 300, 900, 3600, 6*3600),
@@ -297,12 +297,16 @@ func (m *Recorder) observeReservation(e term.Event) {
 	}
 	switch change := e.Change.(type) {
 	case *ledger.Acknowledge:
-		if !e.Prior.Acknowledged {
-			m.observeTraced(m.acknowledge, e.At.Sub(r.Placement(change.Placement).AssignedAt.Time()), r)
+		if p := r.Placement(change.Placement); !e.Prior.Acknowledged && !r.HadNodesCreated(p) {
+			m.observeTraced(m.acknowledge, e.At.Sub(p.AssignedAt.Time()), r)
 		}
 	case *ledger.NodeReady:
 		if p := r.Placement(change.Placement); p.EverReady && !e.Prior.Ready {
-			m.observeTraced(m.ready, e.At.Sub(p.AssignedAt.Time()), r)
+			begun := p.AssignedAt
+			if r.HadNodesCreated(p) {
+				begun = p.AcknowledgedAt
+			}
+			m.observeTraced(m.ready, e.At.Sub(begun.Time()), r)
 		}
 	case *ledger.Move:
 		if left := r.Placement(r.Placements[len(r.Placements)-1].Number - 1); left != nil {
