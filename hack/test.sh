@@ -47,7 +47,7 @@ scenarios='TestStory|TestWebhooksRefuse|TestReservationCreatedInTheBrokersCluste
 scenarios+='|LeavesOtherPodsOfItsNamespaceAlone|TestUnreachableProvider|TestPodsRunOnTheNodesAskedFor|WithoutAffectingItsSibling'
 scenarios+='|TestLendingPolicy|TestKilledAtEveryStep/all_of_them'
 scenarios+='|TestConsumerExceeds|TestCertificatesForOtherGroups|CountedWrongly|ThatReachTheHost|ThatReachFurther|TestOtherTenants'
-scenarios+='|TestShadowPodsThatLie|TestCollectionsOfOthers'
+scenarios+='|TestShadowPodsThatLie|TestCollectionsOfOthers|TestEveryAlertHasAFault'
 # Scenarios that take longest, because they wait until something is over.
 endings='TestKilledAtEveryStep|ConsumerGivesUp|LostProviderIsLeft|EndingReservationAffects|PodsLeave|CyclesLeaveNothing'
 
@@ -78,8 +78,9 @@ run_suite() {
   model) flags=-broker.steps=${STEPS:-1000000} run_tests "$1" ./internal/broker -timeout 40m -run '^TestSimulation$' ;;
   benchmarks) run_tests "$1" "./e2e/bench $(benched)" -p 1 -timeout 20m -run '^TestStudiesPrintTheirFigures$' -bench . -benchtime 1x ;;
   robustness) run_tests "$1" ./e2e/robustness -timeout 40m ;;
-  local) run_tests "$1" ./e2e/local -timeout 80m -skip "$endings" ;;
+  local) run_tests "$1" ./e2e/local -timeout 80m -skip "$endings|TestAlertsFire" ;;
   endings) run_tests "$1" ./e2e/local -timeout 80m -run "$endings" ;;
+  alerts) LRB_E2E_RACE=0 run_tests "$1" ./e2e/local -timeout 60m -run TestAlertsFire ;;
   gitops) LRB_E2E_RACE=0 run_tests "$1" ./e2e/gitops -timeout 60m ;;
   kueue) run_tests "$1" ./e2e/kueue -timeout 60m ;;
   attacks) # ADVERSARY decides how long the adversary takes
@@ -153,7 +154,7 @@ gate)
   ;;
 all) # the second and the third lane mostly wait
   run_lane vet race model benchmarks &
-  run_lane gitops kueue local &
+  run_lane gitops alerts kueue local &
   run_lane endings attacks robustness waiting
   wait
   ;;

@@ -36,7 +36,7 @@ const metricsPage = "../../docs/metrics.md"
 
 // onlyInOtherTests are metrics without a series until a consumer exceeds its grant, or while there is no
 // channel of notifications. Their rows stay as they are.
-var onlyInOtherTests = []string{"agent_excess_pods_evicted_total", "agent_pods_refused_total", "broker_export_lag_seconds", "broker_exports_total"}
+var onlyInOtherTests = []string{"agent_pods_refused_total", "broker_export_lag_seconds", "broker_exports_total"}
 
 // liveEveryPart makes the broker grant, queue and refuse, so that every metric has a value.
 func liveEveryPart(t *testing.T, env *Environment) {
@@ -153,7 +153,7 @@ func metricsTable(prefix string, families map[string]*dto.MetricFamily, old stri
 }
 
 // empty lists parts of queries: a query that contains one of them may find nothing while all is well.
-var empty = []string{"ALERTS", "agent_excess_pods_evicted_total", "agent_pods_refused_total", `broker_moves_total`, `code=~"[45].."`, "broker_queue_wait_seconds_bucket", "broker_journal_batch_records",
+var empty = []string{"ALERTS", "agent_pods_refused_total", `broker_moves_total`, `code=~"[45].."`, "broker_queue_wait_seconds_bucket", "broker_journal_batch_records",
 	"avg_over_time", "predict_linear", "broker_journal_conflicts_total"}
 
 // askPrometheus starts a Prometheus with the shipped rules, and evaluates all queries of dashboards and
@@ -200,12 +200,15 @@ func wantAnswer(ctx context.Context, t *testing.T, address, where, expr string) 
 	}
 }
 
-// startPrometheus runs a Prometheus that scrapes the playground every second.
-func startPrometheus(t *testing.T, env *Environment) (address string) {
+// startPrometheus runs a Prometheus that scrapes the playground every second. change may edit its files.
+func startPrometheus(t *testing.T, env *Environment, change ...func(t *testing.T, dir string)) (address string) {
 	t.Helper()
 	dir := t.TempDir()
 	config, err := env.WritePrometheus(dir)
 	check(t, err)
+	for _, f := range change {
+		f(t, dir)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	address = listener.Addr().String()
@@ -227,24 +230,31 @@ func startPrometheus(t *testing.T, env *Environment) (address string) {
 
 // query returns how many series an expression has now.
 func query(ctx context.Context, address, expr string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/v1/query?query="+url.QueryEscape(expr), nil)
+	var data struct{ Result []json.RawMessage }
+	err := readPrometheus(ctx, address, "query?query="+url.QueryEscape(expr), &data)
+	return len(data.Result), err
+}
+
+// readPrometheus reads the answer to a call of Prometheus's API into data.
+func readPrometheus(ctx context.Context, address, call string, data any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/v1/"+call, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer response.Body.Close() //nolint:errcheck // the body was read to its end, so an error does not matter
-	var answer struct {
+	answer := struct {
 		Status, Error string
-		Data          struct{ Result []json.RawMessage }
-	}
+		Data          any
+	}{Data: data}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return 0, err
+		return err
 	}
 	if answer.Status != "success" {
-		return 0, fmt.Errorf("%s: %s", answer.Status, answer.Error)
+		return fmt.Errorf("%s: %s", answer.Status, answer.Error)
 	}
-	return len(answer.Data.Result), nil
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -98,53 +99,69 @@ func (e *Environment) measureRights(ctx context.Context, name string) (time.Dura
 	return took, errors.Join(err, e.AwaitClean(ctx, readyWithin))
 }
 
-// measureExcess creates pods as Liqo creates them for a ShadowPod, but larger than the grant. Liqo counts ShadowPods, so
-// only the agent notices them.
+// measureExcess measures how long pods exist that exceed the grant.
 func (e *Environment) measureExcess(ctx context.Context, turns int) (all []time.Duration, err error) {
-	r, identity, err := e.readyIdentity(ctx, "exceeded")
+	r, shadow, err := e.readyShadow(ctx)
 	if err != nil {
 		return nil, err
 	}
-	labels := map[string]string{"offloading.liqo.io/origin": peeredConsumer, "offloading.liqo.io/nodename": r.Status.NodeName, "liqo.io/managed-by": "shadowpod"}
-	shadow := e2e.Object(e2e.ShadowPodKind, offloaded, "within")
-	shadow.SetLabels(labels)
-	amounts := map[string]any{"cpu": "10m", "memory": "16Mi"}
-	shadow.Object["spec"] = map[string]any{"pod": map[string]any{"containers": []any{
-		map[string]any{"name": "main", "image": image, "resources": map[string]any{"requests": amounts, "limits": amounts}},
-	}}}
-	if err := identity.Create(ctx, shadow); err != nil {
-		return nil, err
-	}
 	for n := range turns {
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: offloaded, Name: fmt.Sprintf("beyond-%d", n), Labels: labels,
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(shadow, e2e.ShadowPodKind)},
-			},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{
-				{Name: "main", Image: image, Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}},
-			}},
-		}
-		began, provider := time.Now(), e.Member(peeredProvider)
-		if err := provider.Create(ctx, pod); err != nil {
+		took, err := e.exceedGrant(ctx, shadow, fmt.Sprintf("beyond-%d", n))
+		if err != nil {
 			return nil, err
 		}
-		if err := provider.AwaitGone(ctx, pod, readyWithin); err != nil {
-			return nil, err
-		}
-		all = append(all, time.Since(began))
+		all = append(all, took)
 	}
 	if err := errors.Join(e.ReleaseAll(ctx, readyWithin, namespace), e.AwaitClean(ctx, readyWithin)); err != nil {
 		return nil, err
 	}
-	// The broker has paused the consumer at this provider.
-	consumer, err := e.Advertisement(ctx, peeredConsumer)
+	return all, e.liftPauses(ctx, peeredConsumer, string(r.UID)) // the broker has paused the consumer at this provider
+}
+
+// readyShadow creates a request, and a ShadowPod that fits into its grant.
+func (e *Environment) readyShadow(ctx context.Context) (*agentv1alpha1.ResourceRequest, *unstructured.Unstructured, error) {
+	r, identity, err := e.readyIdentity(ctx, "exceeded")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	before := consumer.DeepCopy()
-	metav1.SetMetaDataAnnotation(&consumer.ObjectMeta, brokerv1alpha1.LiftPausesAnnotation, string(r.UID))
-	return all, e.Broker.Patch(ctx, consumer, client.MergeFrom(before))
+	shadow := e2e.Object(e2e.ShadowPodKind, offloaded, "within")
+	shadow.SetLabels(map[string]string{"offloading.liqo.io/origin": peeredConsumer, "offloading.liqo.io/nodename": r.Status.NodeName, "liqo.io/managed-by": "shadowpod"})
+	amounts := map[string]any{"cpu": "10m", "memory": "16Mi"}
+	shadow.Object["spec"] = map[string]any{"pod": map[string]any{"automountServiceAccountToken": false, "containers": []any{
+		map[string]any{"name": "main", "image": image, "resources": map[string]any{"requests": amounts, "limits": amounts}},
+	}}}
+	return r, shadow, identity.Create(ctx, shadow)
+}
+
+// exceedGrant creates a pod as Liqo creates it for a ShadowPod, but larger than the grant, and waits until it is gone.
+// Liqo counts ShadowPods, so only the agent notices the pod.
+func (e *Environment) exceedGrant(ctx context.Context, shadow *unstructured.Unstructured, name string) (took time.Duration, err error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: offloaded, Name: name, Labels: shadow.GetLabels(),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(shadow, e2e.ShadowPodKind)},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "main", Image: image, Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}},
+		}},
+	}
+	began, provider := time.Now(), e.Member(peeredProvider)
+	if err := provider.Create(ctx, pod); err != nil {
+		return 0, err
+	}
+	err = provider.AwaitGone(ctx, pod, readyWithin)
+	return time.Since(began), err
+}
+
+// liftPauses ends the pauses of a cluster. The broker does so once for each value.
+func (e *Environment) liftPauses(ctx context.Context, id, value string) error {
+	adv, err := e.Advertisement(ctx, id)
+	if err != nil {
+		return err
+	}
+	before := adv.DeepCopy()
+	metav1.SetMetaDataAnnotation(&adv.ObjectMeta, brokerv1alpha1.LiftPausesAnnotation, value)
+	return e.Broker.Patch(ctx, adv, client.MergeFrom(before))
 }
 
 // image is the image of the measured pods, which no node runs.
