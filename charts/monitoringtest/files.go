@@ -98,6 +98,9 @@ type Panel struct {
 			Unit string `json:"unit"`
 		} `json:"defaults"`
 	} `json:"fieldConfig"`
+	Options struct {
+		TextMode string `json:"textMode"`
+	} `json:"options"`
 }
 
 // GridPos is where a panel is, in a grid of 24 columns.

@@ -170,11 +170,10 @@ func askPrometheus(t *testing.T, env *Environment) {
 		}
 		return "", nil
 	}))
-	replace := strings.NewReplacer("$__rate_interval", "1m", "$resource", ".*", "$requester", ".*", "$currency", ".*")
 	for name, board := range monitoringtest.ReadDashboards(t) {
 		for _, panel := range board.Panels {
 			for _, target := range panel.Targets {
-				wantAnswer(ctx, t, address, name+": "+panel.Title, replace.Replace(target.Expr))
+				wantAnswer(ctx, t, address, name+": "+panel.Title, variables("1m").Replace(target.Expr))
 			}
 		}
 	}
@@ -189,6 +188,11 @@ func askPrometheus(t *testing.T, env *Environment) {
 	if firing != 0 || err != nil {
 		t.Errorf("%d alerts fire while all is well, %v", firing, err)
 	}
+}
+
+// variables replaces the variables of dashboards.
+func variables(rateInterval string) *strings.Replacer {
+	return strings.NewReplacer("$__rate_interval", rateInterval, "$resource", ".*", "$requester", ".*", "$currency", ".*")
 }
 
 func wantAnswer(ctx context.Context, t *testing.T, address, where, expr string) {
