@@ -22,7 +22,7 @@ func (b *Broker) ListCosts(ctx context.Context, clusterID string, q *v1.ListCost
 	}
 	var read *replay.Accounts
 	err := b.commitPlan(ctx, func(s *session) error {
-		read = replay.NewOwnAccounts(b.opts.Store, JournalName, s.journal.ID(), clusterID, s.whole)
+		read = replay.NewOwnAccounts(b.opts.Store, &s.costPeriods, JournalName, s.journal.ID(), clusterID, s.whole)
 		return nil
 	})
 	if err != nil {

@@ -10,7 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/accounts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // reserveForDays reserves four cores on paris, which acknowledges at once.
@@ -94,6 +97,27 @@ func TestCostsOfOthersAreNotShown(t *testing.T) {
 	if r := rome[1].Rows[0]; r.Tenant != "blue" || r.Reserved != "96" || r.Cost != "19.2" || r.To.Sub(r.From) != 24*time.Hour {
 		t.Errorf("the first day is %+v", r)
 	}
+}
+
+func TestStoredPeriodsAreReadOnceInATerm(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi", priced("0.2", "EUR"))
+		f.reserveForDays("rome", "blue")
+		time.Sleep(26*time.Hour + 10*time.Minute)
+		synctest.Wait()
+		first, store, deleted := f.costs("rome"), f.server.Client(), 0
+		for _, span := range []accounts.Span{accounts.Hour, accounts.Day} {
+			objects, err := store.List(context.Background(), replay.PeriodLabels(span))
+			runtest.Check(t, err)
+			for _, obj := range objects {
+				runtest.Check(t, store.Delete(context.Background(), obj.Name))
+				deleted++
+			}
+		}
+		if again := f.costs("rome"); deleted == 0 || again != first {
+			t.Errorf("after %d stored periods were deleted (-first +again):\n%s", deleted, cmp.Diff(first, again))
+		}
+	})
 }
 
 func TestCostsOfImpossibleTimesAreRefused(t *testing.T) {

@@ -47,6 +47,8 @@ type session struct {
 	book    *ledger.State
 	market  *decision.Market
 	journal *journal.Journal
+	// costPeriods are stored periods of the accounts, which ListCosts reads without the broker's lock.
+	costPeriods replay.PeriodCache
 	// observers are notified of every event, in this order. Healing comes before publishEvent, because
 	// that recomputes deadlines, which depend on when healing tries again. publishEvent comes before
 	// clusters, because it updates preemptions, on which the free capacity depends.

@@ -14,7 +14,7 @@ import (
 )
 
 // longestOwn is the longest time that one call of ReadOwn covers, by the period of its rows. Such a call reads about 150
-// stored periods, one by one.
+// stored periods.
 var longestOwn = map[accounts.Span]time.Duration{
 	accounts.Hour: 100 * time.Hour, accounts.Day: 100 * 24 * time.Hour, accounts.Month: 3 * 366 * 24 * time.Hour, "": 3 * 366 * 24 * time.Hour,
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,7 @@ type Accounts struct {
 	// Journal is the ID of the journal.
 	Journal string
 	store   journal.Store
+	cache   *PeriodCache
 	name    string
 	until   time.Time
 	// periods holds, by name, the periods that are not stored, and those that were read. A period
@@ -56,11 +58,12 @@ func NewAccounts(store journal.Store, name, id string, book *Book) *Accounts {
 
 // NewOwnAccounts returns the accounts of one cluster: the rows in which it is the requester or the
 // provider, until the end of the last full hour. Nothing in them depends on the rows of others. The
-// result does not refer to the book, which may change afterwards.
-func NewOwnAccounts(store journal.Store, name, id, clusterID string, book *Book) *Accounts {
+// result does not refer to the book, which may change afterwards. cache is that of the broker's term.
+func NewOwnAccounts(store journal.Store, cache *PeriodCache, name, id, clusterID string, book *Book) *Accounts {
 	a := newAccounts(store, name, id, accounts.Hour.StartOf(book.State.Latest()), func(k *accounts.Key) bool {
 		return k.Requester == clusterID || k.Provider == clusterID && clusterID != accounts.Others
 	})
+	a.cache = cache
 	month := accounts.Period{Span: accounts.Month, Start: accounts.Month.StartOf(book.State.Latest())}
 	book.Costs.EachOpen(accounts.Month, func(key accounts.Key, name corev1.ResourceName, f accounts.Figures) {
 		if f != (accounts.Figures{}) && a.includes(&key) {
@@ -138,6 +141,42 @@ func (a *Accounts) readPart(ctx context.Context, part accounts.Part) (*accounts.
 	return a.periods[part.Name()], err
 }
 
+// maxCachedRows is how many rows a PeriodCache keeps, which are about 10 MB: 90 days of 100 tenants are half of that.
+const maxCachedRows = 30_000
+
+// PeriodCache keeps stored periods that were read in one term of a broker. They do not change in that term: the broker
+// reads only periods that the journal named before, with their hashes. Periods that the broker deletes meanwhile may
+// stay in the cache until the term ends. The zero value is empty, and nil caches nothing. It is safe for concurrent use.
+type PeriodCache struct {
+	mu      sync.Mutex
+	periods map[string]*accounts.Period
+	rows    int
+}
+
+// read returns a stored period, as ReadPeriod does. The caller must not change it.
+func (c *PeriodCache) read(ctx context.Context, store journal.Store, book, name string) (*accounts.Period, error) {
+	if c == nil {
+		return ReadPeriod(ctx, store, book, name)
+	}
+	c.mu.Lock()
+	p := c.periods[name]
+	c.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	p, err := ReadPeriod(ctx, store, book, name)
+	if err != nil || len(p.Rows) > maxCachedRows {
+		return p, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rows += len(p.Rows); c.periods == nil || c.rows > maxCachedRows {
+		c.periods, c.rows = map[string]*accounts.Period{}, len(p.Rows)
+	}
+	c.periods[name] = p
+	return p, nil
+}
+
 // concurrentReads is how many stored periods are read at the same time.
 const concurrentReads = 8
 
@@ -151,7 +190,7 @@ func (a *Accounts) fetchPeriods(ctx context.Context, parts []accounts.Part) erro
 			continue
 		}
 		group.Go(func() (err error) {
-			if read[i], err = ReadPeriod(ctx, a.store, a.name, part.Name()); errors.Is(err, journal.ErrNotFound) {
+			if read[i], err = a.cache.read(ctx, a.store, a.name, part.Name()); errors.Is(err, journal.ErrNotFound) {
 				return nil
 			}
 			return err
