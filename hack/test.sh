@@ -57,7 +57,8 @@ run_suite() {
   export LRB_PLAYGROUND_DIR=$PWD/.playground-test/$1 LRB_E2E_RACE=1
   case $1 in
   vet) go vet ./... ;;
-  unit) run_tests "$1" "$(boot_nothing)" -short -timeout 5m ;;
+  unit) # go test remembers which packages passed, and runs those again that changed since.
+    repeat='' run_tests "$1" "$(boot_nothing)" -short -timeout 5m ;;
 
   # The gate's suites.
   # shellcheck disable=SC2086 # several packages
@@ -94,7 +95,8 @@ run_suite() {
   esac
 }
 
-# run_tests SUITE PACKAGES FLAG... runs the tests of packages, which get the flags in $flags.
+# run_tests SUITE PACKAGES FLAG... runs the tests of packages, which get the flags in $flags. Unless $repeat is empty,
+# it also runs those that passed before, in another order.
 run_tests() {
   local suite=$1 packages=$2
   shift 2
@@ -105,7 +107,7 @@ run_tests() {
   # shellcheck disable=SC2046,SC2086 # several packages, several flags
   "$results/gotestsum" --format pkgname --format-icons text --hide-summary skipped --packages "$(echo $packages)" \
     --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-report "$results/$suite.reruns" \
-    --jsonfile "$results/$suite.json" --junitfile "$results/$suite.xml" -- -count=1 -shuffle=on "$@" ${flags:+-args $flags}
+    --jsonfile "$results/$suite.json" --junitfile "$results/$suite.xml" -- ${repeat--count=1 -shuffle=on} "$@" ${flags:+-args $flags}
 }
 
 # run_lane runs suites one after the other, also after a failure.
