@@ -27,6 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -68,6 +69,7 @@ func playProvider(t *testing.T) *hostile {
 // reserve makes rome reserve capacity at the hostile provider, and accepts the reservation.
 func (h *hostile) reserve(t *testing.T) {
 	t.Helper()
+	h.advertise(t)
 	var err error
 	h.request, err = h.env.Member("rome").Request(t.Context(), namespace, "honest", grant(), at(provider))
 	check(t, err)
@@ -87,6 +89,16 @@ func (h *hostile) reserve(t *testing.T) {
 		}
 		return "an instruction of rome's", nil
 	}))
+}
+
+// advertise repeats what the provider's agent advertised last, because the broker grants nothing on a cluster that has
+// stopped advertising.
+func (h *hostile) advertise(t *testing.T) {
+	t.Helper()
+	adv := &agentv1alpha1.Advertisement{}
+	check(t, h.env.Member(provider).Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv))
+	_, err := h.broker.PublishAdvertisement(t.Context(), wire.FromAdvertisement(&adv.Spec))
+	check(t, err)
 }
 
 // refusedWithin is less than the two minutes after which the broker gives up any placement whose
