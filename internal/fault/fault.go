@@ -136,6 +136,12 @@ func Over(figure string, after time.Duration, format string, args ...any) *Error
 	return e
 }
 
+// RetryIn sets RetryAfter and returns the Error.
+func (e *Error) RetryIn(after time.Duration) *Error {
+	e.RetryAfter = after
+	return e
+}
+
 func (e *Error) Error() string { return e.Detail }
 
 // Temporary reports whether the same call may succeed later without any change by the caller.

@@ -36,7 +36,5 @@ func FaultOf(err error) error {
 
 // ErrUnconfigured returns the refusal of a call before the broker has read its configuration.
 func ErrUnconfigured() *fault.Error {
-	e := fault.New(fault.Unavailable, "the broker has not read its configuration yet; nothing was changed, try again")
-	e.RetryAfter = time.Second
-	return e
+	return fault.New(fault.Unavailable, "the broker has not read its configuration yet; nothing was changed, try again").RetryIn(time.Second)
 }

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -18,10 +19,10 @@ func HasNoStandingPlacement(r *ledger.Reservation) bool {
 
 // EndOf says why a reservation ended.
 func EndOf(r *ledger.Reservation) string {
-	if r.History == nil || r.EndMessage == "" {
+	if r.History == nil {
 		return "released"
 	}
-	return r.EndMessage
+	return cmp.Or(r.EndMessage, "released")
 }
 
 // QueuePlace is a reservation's place in the queue.
