@@ -85,7 +85,7 @@ func (f *fleet) snapshot() (book []byte) {
 	f.t.Helper()
 	f.inSession(func(t *session) {
 		var err error
-		book, err = t.book.Snapshot()
+		book, err = t.book.Freeze().Bytes()
 		runtest.Check(f.t, err)
 	})
 	return book

@@ -257,11 +257,11 @@ func (m *machine) replays() error {
 	if err := m.historyAgrees(recovery, again); err != nil {
 		return err
 	}
-	want, err := m.session.book.Snapshot()
+	want, err := m.session.book.Freeze().Bytes()
 	if err != nil {
 		return err
 	}
-	got, err := again.State.Snapshot()
+	got, err := again.State.Freeze().Bytes()
 	if err == nil && !bytes.Equal(want, got) {
 		err = fmt.Errorf("the journal holds another book than memory:\n%s\n%s", got, want)
 	}

@@ -156,10 +156,10 @@ type Claim struct {
 func (c *Claim) subject() string { return c.Name }
 
 func (c *Claim) checkAgainst(s *State) error {
-	if err := s.checkLive(c.Name); err != nil {
+	r, err := s.findLive(c.Name)
+	if err != nil {
 		return err
 	}
-	r := s.reservations[c.Name]
 	if !r.Unclaimed {
 		return fmt.Errorf("reservation %q: %w: its requester has claimed it", c.Name, ErrTaken)
 	}
@@ -195,8 +195,6 @@ func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
 	return true
 }
 
-// countMissing returns how many placement numbers lie between the given one and the placements in
-// the book. It returns 0 if the book has no placement yet.
 func (r *Reservation) countMissing(number int32) int32 {
 	switch first, last := r.Skipped+1, r.lastNumber(); {
 	case len(r.Placements) == 0:

@@ -54,7 +54,7 @@ func (b book) encodeSnapshot() string {
 
 func snapshotOf(t testing.TB, s *State) string {
 	t.Helper()
-	raw, err := s.Snapshot()
+	raw, err := s.Freeze().Bytes()
 	runtest.Check(t, err)
 	return string(raw)
 }

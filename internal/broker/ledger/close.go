@@ -37,7 +37,6 @@ func (c *Close) applyTo(s *State, _ time.Time) {
 	r.updateHistory(func(h *History) { h.Closed = true })
 }
 
-// allProvidersGone reports whether every provider has reported its placements as gone.
 func (r *Reservation) allProvidersGone() bool {
 	for i := range r.Placements {
 		if !r.Placements[i].ProviderGone {

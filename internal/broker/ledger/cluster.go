@@ -15,25 +15,7 @@ import (
 // Cluster is what the book stores about one cluster: its offer, and the capacity that is held
 // there.
 type Cluster struct {
-	Offer
-	// OfferedAt is the time of the last Offer or, if it is later, of the last ForgetCluster.
-	OfferedAt time.Time
-	// AgentSince is when the cluster's agent first made an offer; zero if it never did.
-	AgentSince time.Time
-	// LostSince is when the cluster's agent last called, if the agent is recorded as silent; else
-	// zero.
-	LostSince time.Time
-	// AnnouncedIn is the ID of the newest lineage in which the cluster announced its holdings; ""
-	// for none.
-	AnnouncedIn string
-	// Record counts the outcomes of the placements on the cluster.
-	Record reputation.Record
-	// Providing is the cluster's reputation as a provider, Consuming that as a consumer, which
-	// exceeding its grants spoils. Each is nil if there were no recent failures.
-	Providing, Consuming *reputation.Reputation
-	// Lifted is the mark of the last LiftPauses, with which an operator cleared the cluster's
-	// failures; "" for none.
-	Lifted string
+	ClusterState
 	// holds are the amounts that each placement locks on this cluster, by placement name.
 	holds map[string]quantity.Amounts
 	// quoted are the quotes that hold capacity on the cluster, by name.
@@ -47,6 +29,34 @@ type Cluster struct {
 	stretch quantity.Ratios
 	// tariff is Cost, parsed.
 	tariff money.Tariff
+}
+
+// ClusterState is the part of a Cluster that a snapshot contains.
+type ClusterState struct {
+	Offer
+	// OfferedAt is the time of the last Offer or, if it is later, of the last ForgetCluster.
+	OfferedAt time.Time `json:"offeredAt"`
+	// AgentSince is when the cluster's agent first made an offer; zero if it never did.
+	AgentSince time.Time `json:"agentSince,omitzero"`
+	// AnnouncedIn is the ID of the newest lineage in which the cluster announced its holdings; ""
+	// for none.
+	AnnouncedIn string `json:"announcedIn,omitempty"`
+	// LostSince is when the cluster's agent last called, if the agent is recorded as silent; else
+	// zero.
+	LostSince time.Time `json:"lostSince,omitzero"`
+	// Record counts the outcomes of the placements on the cluster.
+	Record reputation.Record `json:"record,omitzero"`
+	// Providing is the cluster's reputation as a provider, Consuming that as a consumer, which
+	// exceeding its grants spoils. Each is nil if there were no recent failures.
+	Providing *reputation.Reputation `json:"providing,omitempty"`
+	Consuming *reputation.Reputation `json:"consuming,omitempty"`
+	// Lifted is the mark of the last LiftPauses, with which an operator cleared the cluster's
+	// failures; "" for none.
+	Lifted string `json:"lifted,omitempty"`
+}
+
+func newCluster(state ClusterState) *Cluster {
+	return &Cluster{ClusterState: state, holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{}}
 }
 
 // Held returns the sum of the amounts that placements and quotes hold on the cluster.
@@ -128,10 +138,6 @@ type clusters struct {
 
 // objectName is the name of an object that contains an offer. It does not include the UID.
 type objectName struct{ namespace, name string }
-
-func newClusters() clusters {
-	return clusters{byID: map[string]*Cluster{}, manifests: map[objectName]*Cluster{}}
-}
 
 func (cs *clusters) hasAgent(id string) bool {
 	c := cs.byID[id]

@@ -159,7 +159,6 @@ func splitPatch(patch map[string]any) []map[string]any {
 	return out
 }
 
-// mergePatch applies a merge patch to an object in place.
 func mergePatch(object, patch map[string]any) {
 	for key, value := range patch {
 		change, isObject := value.(map[string]any)
@@ -222,8 +221,6 @@ func (c *Cluster) Stretch() quantity.Ratios { return c.stretch }
 // reservations together.
 func (c *Cluster) Lendable() quantity.Amounts { return c.Allocatable.Stretched(c.stretch) }
 
-// stretchOf returns how many times the resources of an offer may be promised: the offered
-// ratios, bounded by the ceilings.
 func (cs *clusters) stretchOf(o *Offer) quantity.Ratios {
 	return o.OverSubscription.Within(cs.configuration.OverSubscription)
 }

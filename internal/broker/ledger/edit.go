@@ -29,10 +29,10 @@ type Edit struct {
 func (c *Edit) subject() string { return c.Name }
 
 func (c *Edit) checkAgainst(s *State) error {
-	if err := s.checkLive(c.Name); err != nil {
+	r, err := s.findLive(c.Name)
+	if err != nil {
 		return err
 	}
-	r := s.reservations[c.Name]
 	if c.Generation <= r.Generation {
 		return fmt.Errorf("reservation %q: %w: generation %d, the newest is %d", c.Name, ErrTaken, c.Generation, r.Generation)
 	}
@@ -68,10 +68,8 @@ func (c *Edit) applyTo(s *State, _ time.Time) {
 // timeLeft returns for how long a waiting reservation will be held after its grant, once the edit
 // is applied. duration is the duration before the edit, and left is how much of it was left.
 func (c *Edit) timeLeft(duration, left time.Duration) time.Duration {
-	switch {
-	case c.Duration == 0 || duration == 0:
+	if c.Duration == 0 || duration == 0 {
 		return c.Duration
-	default:
-		return max(left+c.Duration-duration, time.Second)
 	}
+	return max(left+c.Duration-duration, time.Second)
 }

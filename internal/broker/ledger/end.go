@@ -39,7 +39,8 @@ func (e *End) checkAgainst(s *State) error {
 	if e.Reason == "" {
 		return fmt.Errorf("reservation %q: %w: ended without reason", e.Name, ErrMalformed)
 	}
-	return s.checkLive(e.Name)
+	_, err := s.findLive(e.Name)
+	return err
 }
 
 func (e *End) applyTo(s *State, at time.Time) {
@@ -69,10 +70,10 @@ type Renew struct {
 func (e *Renew) subject() string { return e.Name }
 
 func (e *Renew) checkAgainst(s *State) error {
-	if err := s.checkLive(e.Name); err != nil || !e.Repriced {
+	r, err := s.findLive(e.Name)
+	if err != nil || !e.Repriced {
 		return err
 	}
-	r := s.reservations[e.Name]
 	p := r.Current()
 	if r.Duration != 0 || !r.Stands(p) || r.Beside(p) != nil {
 		return fmt.Errorf("reservation %q: %w: it is repriced, and has a duration or no single placement", e.Name, ErrTaken)

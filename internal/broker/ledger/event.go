@@ -208,8 +208,6 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// cutActor splits text, the part of a record after the time, into the actor ("" if there is none)
-// and the rest.
 func cutActor(text []byte) (Actor, []byte, error) {
 	rest, found := bytes.CutPrefix(text, []byte(byKey))
 	if !found {

@@ -72,8 +72,6 @@ func (e *Exceed) applyTo(s *State, at time.Time) {
 	}
 }
 
-// noteKeptWithin counts a success of the requester if no excess was reported for a placement that
-// is now gone.
 func (cs *clusters) noteKeptWithin(at time.Time, r *Reservation, p *Placement) {
 	if c := cs.byID[r.Requester]; c != nil && p.Excess == nil {
 		c.Consuming = c.Consuming.Served(at, p.AssignedAt.Time(), p.Provider)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // ForgetCluster removes a cluster that is gone for good, although its agent never confirmed that the
@@ -41,7 +39,6 @@ func (f *ForgetCluster) checkAgainst(s *State) error {
 	return nil
 }
 
-// standsOn reports whether the reservation has a standing placement on the provider.
 func (r *Reservation) standsOn(provider string) bool {
 	for i := range r.Placements {
 		if p := &r.Placements[i]; p.Provider == provider && r.Stands(p) {
@@ -59,15 +56,10 @@ func (f *ForgetCluster) applyTo(s *State, at time.Time) {
 		}
 	}
 	earlier := c.Source
-	*c = Cluster{
-		Offer: Offer{ClusterID: c.ClusterID}, OfferedAt: at,
-		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
-	}
+	*c = *newCluster(ClusterState{Offer: Offer{ClusterID: c.ClusterID}, OfferedAt: at})
 	s.clusters.indexManifest(c, earlier)
 }
 
-// forgetSides marks the cluster's side of every placement of the reservation as gone. It reports
-// whether any of these sides was not gone before.
 func (r *Reservation) forgetSides(clusterID string) bool {
 	changed := false
 	for i := range r.Placements {

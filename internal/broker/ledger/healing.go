@@ -128,10 +128,10 @@ func (r *Reservation) Serving() *Placement {
 func (h *Heal) subject() string { return h.Name }
 
 func (h *Heal) checkAgainst(s *State) error {
-	if err := s.checkLive(h.Name); err != nil {
+	r, err := s.findLive(h.Name)
+	if err != nil {
 		return err
 	}
-	r := s.reservations[h.Name]
 	switch {
 	case s.Healing(r) != HealBegin:
 		return fmt.Errorf("reservation %q: %w: it has no single placement whose provider is silent or calls it back, or whose node is no longer Ready", h.Name, ErrTaken)
@@ -145,7 +145,6 @@ func (h *Heal) applyTo(s *State, at time.Time) {
 	s.moveTo(at, h.Name, h.Provider, h.Price, h.Explanation)
 }
 
-// mustLeave reports whether the reservation needs another placement to replace this one.
 func (cs *clusters) mustLeave(r *Reservation, p *Placement) bool {
 	return r.isCalledBack(p) || !r.Patient && (!cs.byID[p.Provider].LostSince.IsZero() || p.IsUnready())
 }

@@ -88,7 +88,6 @@ func (l *EndQuote) checkAgainst(s *State) error {
 
 func (l *EndQuote) applyTo(s *State, _ time.Time) { s.releaseQuote(s.quotes.Named(l.Name), l.Reason) }
 
-// releaseQuote frees the capacity that a quote holds and stores why it ended.
 func (s *State) releaseQuote(q *Quote, why HoldEnding) {
 	s.Cluster(q.Provider).removeQuote(q)
 	q.Ended, q.Changed, q.Explanation = why, s.position, ""

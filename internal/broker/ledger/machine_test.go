@@ -132,7 +132,7 @@ func (m *machine) snapshotBefore(e *Event) ([]byte, error) {
 	if _, refused := m.state.Check(e); refused == nil {
 		return nil, nil
 	}
-	return m.state.Snapshot()
+	return m.state.Freeze().Bytes()
 }
 
 func (m *machine) checkUnchanged(position uint64, before []byte) error {
@@ -142,7 +142,7 @@ func (m *machine) checkUnchanged(position uint64, before []byte) error {
 	if before == nil {
 		return m.naive.compareTo(m.state)
 	}
-	after, err := m.state.Snapshot()
+	after, err := m.state.Freeze().Bytes()
 	if err == nil && !bytes.Equal(before, after) {
 		err = fmt.Errorf("a refused event changed the book:\n%s\n%s", before, after)
 	}
@@ -181,7 +181,7 @@ func (m *machine) restartTwin() error {
 	if err := m.twinAgrees(); err != nil {
 		return err
 	}
-	raw, err := m.state.Snapshot()
+	raw, err := m.state.Freeze().Bytes()
 	if err != nil {
 		return err
 	}
@@ -217,11 +217,11 @@ func (m *machine) replayAccepted() error {
 }
 
 func sameSnapshot(a, b *State) error {
-	left, err := a.Snapshot()
+	left, err := a.Freeze().Bytes()
 	if err != nil {
 		return err
 	}
-	right, err := b.Snapshot()
+	right, err := b.Freeze().Bytes()
 	if err == nil && !bytes.Equal(left, right) {
 		err = fmt.Errorf("the books differ:\n%s\n%s", left, right)
 	}

@@ -92,7 +92,7 @@ func (o *Offer) checkFields() error {
 func (o *Offer) applyTo(s *State, at time.Time) {
 	c := s.Cluster(o.ClusterID)
 	if c == nil {
-		c = &Cluster{Offer: Offer{ClusterID: o.ClusterID}, holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{}}
+		c = newCluster(ClusterState{Offer: Offer{ClusterID: o.ClusterID}})
 		s.clusters.byID[o.ClusterID] = c
 	}
 	id := c.ClusterID // reservations share this string, to save memory

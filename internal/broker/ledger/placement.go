@@ -16,6 +16,11 @@ type PlacementRef struct {
 // String returns the placement's name.
 func (ref PlacementRef) String() string { return brokerv1alpha1.PlacementName(ref.Name, ref.Placement) }
 
+// Ref returns the reference to a placement of the reservation.
+func (r *Reservation) Ref(p *Placement) PlacementRef {
+	return PlacementRef{Name: r.Name, Placement: p.Number}
+}
+
 // subject implements Change for every type that embeds PlacementRef.
 func (ref PlacementRef) subject() string { return ref.Name }
 
@@ -32,10 +37,10 @@ type Move struct {
 func (m *Move) subject() string { return m.Name }
 
 func (m *Move) checkAgainst(s *State) error {
-	if err := s.checkLive(m.Name); err != nil {
+	r, err := s.findLive(m.Name)
+	if err != nil {
 		return err
 	}
-	r := s.reservations[m.Name]
 	if r.Waiting != nil {
 		return fmt.Errorf("reservation %q: %w: it waits", m.Name, ErrTaken)
 	}
@@ -128,15 +133,16 @@ func (s *State) findPlacement(ref PlacementRef) (*Reservation, *Placement) {
 	return r, r.Placement(ref.Placement)
 }
 
-func (s *State) checkLive(name string) error {
+// findLive returns a reservation, or an error if it is unknown or has ended.
+func (s *State) findLive(name string) (*Reservation, error) {
 	r := s.reservations[name]
 	if r == nil {
-		return fmt.Errorf("reservation %q: %w", name, ErrUnknown)
+		return nil, fmt.Errorf("reservation %q: %w", name, ErrUnknown)
 	}
 	if r.EndReason != "" {
-		return fmt.Errorf("reservation %q: %w", name, ErrOver)
+		return nil, fmt.Errorf("reservation %q: %w", name, ErrOver)
 	}
-	return nil
+	return r, nil
 }
 
 func (s *State) checkStanding(ref PlacementRef) error {
@@ -163,8 +169,6 @@ func (s *State) checkLeft(ref PlacementRef) error {
 	return nil
 }
 
-// checkHolds returns an error for a placement that holds no capacity: it is not in the book, or its
-// provider has confirmed that it is gone.
 func (s *State) checkHolds(ref PlacementRef) error {
 	_, p := s.findPlacement(ref)
 	if p == nil {
@@ -182,7 +186,6 @@ func (s *State) changePlacement(ref PlacementRef, change func(*Placement)) {
 	r.Changed = s.position
 }
 
-// moveTo grants a reservation another placement, and stores the explanation.
 func (s *State) moveTo(at time.Time, name, provider string, price *Price, why Explanation) {
 	r := s.reservations[name]
 	r.Provider, r.Explanation = provider, why

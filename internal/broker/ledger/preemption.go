@@ -77,10 +77,11 @@ func (p *Preempt) checkAgainst(s *State) error {
 	if len(p.Victims) == 0 || p.Ends.IsZero() {
 		return fmt.Errorf("reservation %q: %w: preempts no placement, or at no time", p.Name, ErrMalformed)
 	}
-	if err := s.checkLive(p.Name); err != nil {
+	waiting, err := s.findLive(p.Name)
+	if err != nil {
 		return err
 	}
-	if w := s.reservations[p.Name].Waiting; w == nil || w.Preemption != nil && !s.Spent(w.Preemption) {
+	if w := waiting.Waiting; w == nil || w.Preemption != nil && !s.Spent(w.Preemption) {
 		return fmt.Errorf("reservation %q: %w: it does not wait, or other placements make room for it already", p.Name, ErrTaken)
 	}
 	for i, v := range p.Victims {

@@ -137,14 +137,12 @@ func (p *Price) checkDearest() error {
 		return nil
 	}
 	d := p.Dearest
-	if d.Currency != p.Currency || d.Dearest != nil || d.hasNegative() || !d.hasSameRates(p) {
+	if d.Currency != p.Currency || d.Dearest != nil || d.hasNegative() || !maps.EqualFunc(d.Rates, p.Rates, func(money.Price, money.Price) bool { return true }) {
 		return fmt.Errorf("%w: price %v", ErrMalformed, p)
 	}
 	return nil
 }
 
-// checkGrant returns an error if a placement does not fit on the provider, or if its price does not
-// follow from the provider's present offer.
 func (cs *clusters) checkGrant(provider string, r *Request, price *Price) error {
 	if err := cs.checkFits(provider, r.Amounts); err != nil {
 		return err
@@ -161,16 +159,6 @@ func (p *Price) checkStored() error {
 		return fmt.Errorf("%w: price %v", ErrMalformed, p)
 	}
 	return p.checkDearest()
-}
-
-// hasSameRates reports whether both prices have rates for the same resources.
-func (p *Price) hasSameRates(q *Price) bool {
-	for name := range p.Rates {
-		if _, known := q.Rates[name]; !known {
-			return false
-		}
-	}
-	return len(p.Rates) == len(q.Rates)
 }
 
 func (p *Price) hasNegative() bool {
@@ -240,7 +228,6 @@ func (p *Price) withRates(more *Price, amounts quantity.Amounts) *Price {
 	return out
 }
 
-// internPrice returns a shared price equal to p, to save memory.
 func (s shared) internPrice(p *Price) *Price {
 	if p == nil {
 		return nil

@@ -95,13 +95,13 @@ func TestFreeAndNotPricedDiffer(t *testing.T) {
 	if c := s.Reservation("r").Cost(); !slices.Equal(c.NotPriced, locked.NotPriced) || c.PerHour != money.Unit/100 {
 		t.Errorf("it costs %+v", c)
 	}
-	if a := newShared(); a.internPrice(free) == a.internPrice(locked) {
+	if a := New().shared; a.internPrice(free) == a.internPrice(locked) {
 		t.Error("a free and an unpriced resource share a price")
 	}
 }
 
 func TestPricesThatAreComparedDifferentlyAreNotShared(t *testing.T) {
-	s := newShared()
+	s := New().shared
 	plain := func() *Price { return &Price{Currency: "EUR", Rates: rates{"cpu": 2}} }
 	compared := func(rate money.Price) *Price {
 		p := plain()

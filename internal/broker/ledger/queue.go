@@ -62,10 +62,10 @@ func (q *Enqueue) checkAgainst(s *State) error {
 		}
 		return s.checkRequest(q.Request)
 	}
-	if err := s.checkLive(q.Name); err != nil {
+	r, err := s.findLive(q.Name)
+	if err != nil {
 		return err
 	}
-	r := s.reservations[q.Name]
 	if r.Waiting != nil || r.Unclaimed || r.Stands(r.Current()) {
 		return fmt.Errorf("reservation %q: %w: it waits already, has a placement that stands, or was not asked for", q.Name, ErrTaken)
 	}
@@ -103,10 +103,10 @@ func (g *Grant) checkAgainst(s *State) error {
 	if g.Until.IsZero() {
 		return fmt.Errorf("reservation %q: %w: granted without end", g.Name, ErrMalformed)
 	}
-	if err := s.checkLive(g.Name); err != nil {
+	r, err := s.findLive(g.Name)
+	if err != nil {
 		return err
 	}
-	r := s.reservations[g.Name]
 	if r.Waiting == nil {
 		return fmt.Errorf("reservation %q: %w: it does not wait", g.Name, ErrTaken)
 	}
@@ -123,8 +123,6 @@ func (g *Grant) applyTo(s *State, at time.Time) {
 	s.addPlacement(at, r, g.Provider, g.Price)
 }
 
-// leaveQueue removes a reservation from the queue and withdraws the notices to the victims of its
-// preemption.
 func (s *State) leaveQueue(r *Reservation) {
 	if r.Waiting == nil {
 		return

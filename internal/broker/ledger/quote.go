@@ -56,10 +56,6 @@ type Quotes struct {
 // repeats a request late learns what became of its quote.
 const endedQuotes = 100
 
-func newQuotes() Quotes {
-	return Quotes{named: map[string]*Quote{}, keys: map[keyRef]*Quote{}, of: map[string][]*Quote{}}
-}
-
 // Quotes returns the quotes in the book. The caller must not change them.
 func (s *State) Quotes() *Quotes { return &s.quotes }
 
@@ -76,13 +72,7 @@ func (qs *Quotes) Named(name string) *Quote { return qs.named[name] }
 
 // HeldFor returns the quotes that are held for a requester now.
 func (qs *Quotes) HeldFor(requester string) []*Quote {
-	var out []*Quote
-	for _, q := range qs.of[requester] {
-		if q.Ended == "" {
-			out = append(out, q)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(qs.of[requester]), (*Quote).Over)
 }
 
 // AllHeld returns all quotes that are held now, sorted by name.
@@ -141,10 +131,6 @@ func (qs *Quotes) copyAll() []*Quote {
 	return out
 }
 
-func compareQuotes(a, b *Quote) int {
-	return cmp.Or(cmp.Compare(a.Changed, b.Changed), cmp.Compare(a.Name, b.Name))
-}
-
 func (c *Cluster) addQuote(q *Quote) {
 	c.quoted[q.Name] = q
 	c.claimed = c.claimed.Add(q.Amounts)
@@ -157,7 +143,6 @@ func (c *Cluster) removeQuote(q *Quote) {
 	}
 }
 
-// sumQuoted returns the sum of the amounts that quotes hold on the cluster.
 func (c *Cluster) sumQuoted() quantity.Amounts {
 	sum := quantity.Amounts{}
 	for _, q := range c.quoted {

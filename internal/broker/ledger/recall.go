@@ -86,7 +86,6 @@ func (c *Recall) applyTo(s *State, _ time.Time) {
 	})
 }
 
-// isCalledBack reports whether this placement is recalled.
 func (r *Reservation) isCalledBack(p *Placement) bool {
 	c := r.CalledBack()
 	return c != nil && c.Placement == p.Number

@@ -77,8 +77,6 @@ func (p *Placement) noteNode(ready bool, at time.Time) {
 	}
 }
 
-// blameProvider adds a placement that is given up to the record of its provider, and to its
-// reputation, if the provider is to blame.
 func (cs *clusters) blameProvider(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
 	in, points := &cs.byID[p.Provider].Record, reputation.Failure
 	switch {

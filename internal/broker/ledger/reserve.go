@@ -100,7 +100,6 @@ func (s *State) checkKeyFree(requester, key string) error {
 	return nil
 }
 
-// addReservation indexes a new reservation by its name and by its key.
 func (s *State) addReservation(r *Reservation) {
 	r.Price = nil // each placement has its own price
 	s.internRequest(&r.Reserve)

@@ -20,19 +20,12 @@ type shared struct {
 // limits memory.
 const maxShared = 1024
 
-func newShared() shared {
-	return shared{amounts: map[string]quantity.Amounts{}, words: map[string]string{}, prices: map[string]*Price{}, actors: map[Actor]*Actor{}}
-}
-
-// internRequest replaces the amounts and strings of a request by interned ones.
 func (s *State) internRequest(r *Reserve) {
 	r.Amounts = s.shared.internAmounts(r.Amounts)
 	r.Requester, r.Provider, r.Target = s.internClusterID(r.Requester), s.internClusterID(r.Provider), s.internClusterID(r.Target)
 	r.Tenant, r.Digest = s.shared.internWord(r.Tenant), s.shared.internWord(r.Digest)
 }
 
-// internClusterID returns an interned cluster ID: the string in the Cluster itself, if the cluster
-// is in the book.
 func (s *State) internClusterID(id string) string {
 	if c := s.Cluster(id); c != nil {
 		return c.ClusterID
@@ -40,7 +33,6 @@ func (s *State) internClusterID(id string) string {
 	return s.shared.internWord(id)
 }
 
-// internAmounts returns interned amounts that are equal to a.
 func (s shared) internAmounts(a quantity.Amounts) quantity.Amounts {
 	if len(a) == 0 {
 		return a
@@ -53,7 +45,6 @@ func (s shared) internAmounts(a quantity.Amounts) quantity.Amounts {
 	return internIn(s.amounts, string(key), a)
 }
 
-// internWord returns an interned string that is equal to w.
 func (s shared) internWord(w string) string {
 	if w == "" {
 		return w

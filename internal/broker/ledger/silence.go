@@ -32,7 +32,6 @@ func (e *Silence) applyTo(s *State, _ time.Time) {
 	s.markHolders(c)
 }
 
-// markHolders marks the reservations that hold capacity on a provider as changed.
 func (s *State) markHolders(c *Cluster) {
 	for _, name := range c.Reservations() {
 		s.reservations[name].Changed = s.position

@@ -9,16 +9,11 @@ import (
 	"time"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // Frozen is a copy of the book at one position. It can be encoded while the book keeps changing.
 type Frozen struct{ snapshot }
-
-// Snapshot encodes the book as it is now.
-func (s *State) Snapshot() ([]byte, error) { return s.Freeze().Bytes() }
 
 // Restore decodes a snapshot. A snapshot does not contain the amounts that placements hold: Restore
 // computes them from the placements, so the two cannot disagree.
@@ -39,7 +34,7 @@ func Restore(b []byte) (*State, error) {
 func (s *State) Freeze() *Frozen {
 	out := snapshot{Position: s.position, Latest: s.latest, Branches: slices.Clone(s.lineages.branches), Key: s.lineages.key, Quotes: s.quotes.copyAll(), Configuration: s.clusters.configuration}
 	for _, c := range s.clusters.byID {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing, c.Consuming, c.Lifted})
+		out.Clusters = append(out.Clusters, c.ClusterState)
 	}
 	// One allocation for all copies.
 	copies := make([]Reservation, 0, len(s.reservations))
@@ -57,10 +52,10 @@ func (s *State) Freeze() *Frozen {
 
 // Bytes encodes the whole book. Equal books have equal encodings.
 func (f *Frozen) Bytes() ([]byte, error) {
-	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	slices.SortFunc(f.Clusters, func(a, b ClusterState) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(f.ClosedKeys, func(a, b snapshotKey) int { return a.compareKeys(b.CloseKey) })
-	slices.SortFunc(f.Quotes, compareQuotes)
+	slices.SortFunc(f.Quotes, func(a, b *Quote) int { return cmp.Or(cmp.Compare(a.Changed, b.Changed), cmp.Compare(a.Name, b.Name)) })
 	b, err := f.marshalAll()
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
@@ -69,28 +64,15 @@ func (f *Frozen) Bytes() ([]byte, error) {
 }
 
 type snapshot struct {
-	Position      uint64            `json:"position"`
-	Latest        Instant           `json:"latest,omitzero"`
-	Clusters      []snapshotCluster `json:"clusters,omitempty"`
-	Reservations  []*Reservation    `json:"reservations,omitempty"`
-	ClosedKeys    []snapshotKey     `json:"shut,omitempty"`
-	Branches      []Branch          `json:"branches,omitempty"`
-	Quotes        []*Quote          `json:"quotes,omitempty"`
-	Configuration Configuration     `json:"configuration,omitzero"`
-	Key           []byte            `json:"key,omitempty"`
-}
-
-type snapshotCluster struct {
-	Offer
-	OfferedAt  time.Time `json:"offeredAt"`
-	AgentSince time.Time `json:"agentSince,omitzero"`
-
-	AnnouncedIn string                 `json:"announcedIn,omitempty"`
-	LostSince   time.Time              `json:"lostSince,omitzero"`
-	Record      reputation.Record      `json:"record,omitzero"`
-	Providing   *reputation.Reputation `json:"providing,omitempty"`
-	Consuming   *reputation.Reputation `json:"consuming,omitempty"`
-	Lifted      string                 `json:"lifted,omitempty"`
+	Position      uint64         `json:"position"`
+	Latest        Instant        `json:"latest,omitzero"`
+	Clusters      []ClusterState `json:"clusters,omitempty"`
+	Reservations  []*Reservation `json:"reservations,omitempty"`
+	ClosedKeys    []snapshotKey  `json:"shut,omitempty"`
+	Branches      []Branch       `json:"branches,omitempty"`
+	Quotes        []*Quote       `json:"quotes,omitempty"`
+	Configuration Configuration  `json:"configuration,omitzero"`
+	Key           []byte         `json:"key,omitempty"`
 }
 
 type snapshotKey struct {
@@ -145,7 +127,7 @@ func restoreAll(s *State, in *snapshot) error {
 	}
 	s.position, s.latest, s.lineages, s.clusters.configuration = in.Position, in.Latest, Lineages{in.Branches, in.Key}, in.Configuration
 	for _, c := range in.Clusters {
-		if err := s.clusters.restoreCluster(&c); err != nil {
+		if err := s.clusters.restoreCluster(c); err != nil {
 			return err
 		}
 	}
@@ -171,19 +153,15 @@ func restoreAll(s *State, in *snapshot) error {
 	return nil
 }
 
-func (cs *clusters) restoreCluster(c *snapshotCluster) error {
+func (cs *clusters) restoreCluster(c ClusterState) error {
 	if cs.byID[c.ClusterID] != nil {
 		return fmt.Errorf("cluster %q: %w", c.ClusterID, ErrTaken)
 	}
 	if err := c.Offer.checkFields(); err != nil {
 		return err
 	}
-	restored := &Cluster{
-		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince, Record: c.Record,
-		Providing: c.Providing, Consuming: c.Consuming, Lifted: c.Lifted,
-		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
-		stretch: cs.stretchOf(&c.Offer), tariff: money.ReadTariff(c.Cost),
-	}
+	restored := newCluster(c)
+	restored.stretch, restored.tariff = cs.stretchOf(&c.Offer), money.ReadTariff(c.Cost)
 	cs.byID[c.ClusterID] = restored
 	cs.indexManifest(restored, nil)
 	return nil
@@ -199,10 +177,7 @@ func restoreReservation(s *State, r *Reservation) error {
 	if s.reservations[r.Name] != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
 	}
-	if err := errors.Join(checkAmounts(r.Amounts), checkAmounts(r.Wanted())); err != nil {
-		return fmt.Errorf("reservation %q: %w", r.Name, err)
-	}
-	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
+	if err := errors.Join(checkAmounts(r.Amounts), checkAmounts(r.Wanted()), s.checkKeyFree(r.Requester, r.Key)); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
 	if err := restorePlacements(s, r); err != nil {
@@ -223,13 +198,10 @@ func restorePlacements(s *State, r *Reservation) error {
 			return fmt.Errorf("%w: placement %d of reservation %q is number %d on provider %q",
 				ErrMalformed, r.Skipped+int32(i)+1, r.Name, p.Number, p.Provider)
 		}
-		if err := checkAmounts(p.Amounts); err != nil {
-			return fmt.Errorf("placement %d of reservation %q: %w", p.Number, r.Name, err)
-		}
 		if x := p.Excess; x != nil && checkAmounts(x.Amounts) != nil {
 			return fmt.Errorf("placement %d of reservation %q: excess: %w", p.Number, r.Name, ErrMalformed)
 		}
-		if err := p.Price.checkStored(); err != nil {
+		if err := errors.Join(checkAmounts(p.Amounts), p.Price.checkStored()); err != nil {
 			return fmt.Errorf("placement %d of reservation %q: %w", p.Number, r.Name, err)
 		}
 		p.Provider, p.Price = c.ClusterID, s.shared.internPrice(p.Price)
@@ -247,13 +219,10 @@ func restoreQuote(s *State, q *Quote) error {
 	if s.quotes.Named(q.Name) != nil {
 		return fmt.Errorf("quote %q: %w", q.Name, ErrTaken)
 	}
-	if err := errors.Join(checkAmounts(q.Amounts), q.Price.checkStored()); err != nil {
+	if err := errors.Join(checkAmounts(q.Amounts), q.Price.checkStored(), s.checkKeyFree(q.Requester, q.Key)); err != nil {
 		return fmt.Errorf("quote %q: %w", q.Name, err)
 	}
 	q.Price = s.shared.internPrice(q.Price)
-	if err := s.checkKeyFree(q.Requester, q.Key); err != nil {
-		return fmt.Errorf("quote %q: %w", q.Name, err)
-	}
 	s.quotes.addQuote(q)
 	if q.Ended == "" {
 		s.Cluster(q.Provider).quoted[q.Name] = q

@@ -1,6 +1,10 @@
 package ledger
 
-import "time"
+import (
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
 
 // State is the book, see the package comment. The zero value is not usable; see New. It is not safe
 // for concurrent use.
@@ -26,12 +30,12 @@ type keyRef struct{ requester, key string }
 // New returns an empty book.
 func New() *State {
 	return &State{
-		clusters:     newClusters(),
+		clusters:     clusters{byID: map[string]*Cluster{}, manifests: map[objectName]*Cluster{}},
 		reservations: map[string]*Reservation{},
 		keys:         map[keyRef]*Reservation{},
 		closedKeys:   map[keyRef]time.Time{},
-		quotes:       newQuotes(),
-		shared:       newShared(),
+		quotes:       Quotes{named: map[string]*Quote{}, keys: map[keyRef]*Quote{}, of: map[string][]*Quote{}},
+		shared:       shared{map[string]quantity.Amounts{}, map[string]string{}, map[string]*Price{}, map[Actor]*Actor{}},
 	}
 }
 

@@ -44,8 +44,6 @@ func (u *Usage) appliedTo(used map[string]quantity.Amounts) map[string]quantity.
 	return out
 }
 
-// checkUsed returns an error if an amount is impossible, or if the sum of a resource over all
-// placements reaches quantity.Limit.
 func checkUsed(clusterID string, used map[string]quantity.Amounts) error {
 	running := quantity.Amounts{}
 	for placement, amounts := range used {
