@@ -45,9 +45,13 @@ func (c *contest) applyConstraints() {
 // keepStating keeps the rows whose fact k, such as the region, has one of the values. If values is
 // empty, it keeps all rows.
 func (c *contest) keepStating(k factKey, values []string) {
-	if len(values) == 0 {
-		return
+	if len(values) > 0 {
+		c.keepAny(k, values...)
 	}
+}
+
+// keepAny keeps the rows whose fact k has one of the values.
+func (c *contest) keepAny(k factKey, values ...string) {
 	some := c.noRows()
 	for _, v := range values {
 		some.addRow(c.market.index[k][v])
@@ -78,9 +82,7 @@ func (c *contest) keepSelected(s *brokerv1alpha1.ClusterSelector) {
 		return
 	}
 	for name, value := range s.MatchLabels {
-		some := c.noRows()
-		some.addRow(c.market.index[factKey{labelFact, name}][string(value)])
-		c.allowed.intersectWith(some)
+		c.keepAny(factKey{labelFact, name}, string(value))
 	}
 	for i := range s.MatchExpressions {
 		c.keepExpressed(&s.MatchExpressions[i])
@@ -91,11 +93,7 @@ func (c *contest) keepExpressed(e *brokerv1alpha1.LabelExpression) {
 	k := factKey{labelFact, e.Key}
 	switch e.Operator {
 	case requirements.In:
-		some := c.noRows()
-		for _, v := range e.Values {
-			some.addRow(c.market.index[k][v])
-		}
-		c.allowed.intersectWith(some)
+		c.keepAny(k, e.Values...)
 	case requirements.NotIn:
 		for _, v := range e.Values {
 			c.allowed.dropRow(c.market.index[k][v])

@@ -94,7 +94,6 @@ type pricedNeed struct {
 	highest float64
 }
 
-// judge is a criterion that is used in this decision, with its weight.
 type judge struct {
 	criterion
 	weight int64
@@ -249,8 +248,6 @@ func (c *contest) checkCandidate(i int) (Reason, int) {
 	return c.checkPrice(i), 0
 }
 
-// checkNeeds returns the first need that the candidate cannot meet, as a reason and as an index in
-// needs; "" if it meets all.
 func (c *contest) checkNeeds(i int) (Reason, int) {
 	for k := range c.needs {
 		n := &c.needs[k]
@@ -267,8 +264,6 @@ func (c *contest) checkNeeds(i int) (Reason, int) {
 	return "", 0
 }
 
-// checkExplained is checkCandidate with the exact reason for an unmet constraint, instead of
-// barred.
 func (c *contest) checkExplained(i int) (Reason, int) {
 	reason, which := c.checkCandidate(i)
 	if reason == barred {

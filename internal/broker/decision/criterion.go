@@ -25,7 +25,6 @@ type fixed interface {
 	scoreColumn(m *Market) []int64
 }
 
-// noter is a criterion that explains scores.
 type noter interface {
 	explainScore(c *contest, i int) string
 }

@@ -30,17 +30,13 @@ func (c *contest) priceData() {
 		}
 		c.moving = append(c.moving, price)
 	}
-	c.priced = append(c.priced, pricedNeed{price: c.moving, units: gib / c.transferTime().Hours()})
+	c.priced = append(c.priced, pricedNeed{price: c.moving, units: gib / Lasts(c.request.Duration).Hours()})
 }
 
-// movesData reports whether the request names the region of its data and the candidate in row i does
-// not name the same region.
 func (c *contest) movesData(i int) bool {
 	d := c.request.Data
 	return d.Region != "" && d.Region != c.market.facts[i].region
 }
-
-func (c *contest) transferTime() time.Duration { return Lasts(c.request.Duration) }
 
 // Lasts returns the time for which a request with the given duration is billed: the duration, or
 // requirements.UnboundedFor if it is zero.
@@ -51,9 +47,8 @@ func Lasts(duration time.Duration) time.Duration {
 	return requirements.UnboundedFor
 }
 
-// billedHours returns the time for which the request is billed, in hours.
 func (c *contest) billedHours() decimal.Decimal {
-	d := c.transferTime()
+	d := Lasts(c.request.Duration)
 	if d%time.Hour == 0 {
 		return decimal.NewFromInt(int64(d / time.Hour))
 	}

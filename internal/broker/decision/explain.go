@@ -13,30 +13,16 @@ type Explanation struct {
 	// in the winner's currency. Among equal prices, it is the ID that sorts first. It is empty if the
 	// winner has no price.
 	Dearest string
-	// Weights are the effective weights of all criteria, in the order of Criteria, as percentages
-	// of their sum. A criterion without data has weight 0.
-	Weights []Weight
 	// Verdicts lists the candidates that can provide, best first, then the rejected ones by cluster
 	// ID.
 	Verdicts []Verdict
-	// Considered counts all candidates, including those left out of Verdicts.
-	Considered int
 	// Rejected counts the rejected candidates by reason.
 	Rejected map[Reason]int
-}
-
-// Weight is the share of one criterion in the total score, in percent.
-type Weight struct {
-	Criterion string
-	Percent   float64
 }
 
 // Verdict is the judgement of one candidate.
 type Verdict struct {
 	ID string
-	// Rank is the candidate's place, from 1; 0 for a rejected candidate, or if only this candidate
-	// was judged.
-	Rank int
 	// Total is the weighted mean of Scores. Totals that are equal when formatted with two decimals
 	// may differ.
 	Total  Score
@@ -56,14 +42,14 @@ type CriterionScore struct {
 	Note string
 }
 
-// ExplainTop judges every candidate and returns the first n verdicts. Winner, weights and counts
-// cover all candidates; the winner is the one that Decide returns. Only the n verdicts are
+// ExplainTop judges every candidate and returns the first n verdicts. Winner and counts cover all
+// candidates; the winner is the one that Decide returns. Only the n verdicts are
 // described in full, so a small n costs little.
 func ExplainTop(m *Market, r *Request, n int) Explanation {
 	c, _ := m.beginChoice(r)
 	defer c.releaseRequest()
 	n = min(max(n, 0), m.Len())
-	out := Explanation{Weights: c.describeWeights(), Considered: m.Len(), Rejected: map[Reason]int{}}
+	out := Explanation{Rejected: map[Reason]int{}}
 	best, highest := shortlist{size: max(n, 1)}, make([]expensive, len(m.currencies))
 	var rejected []int32
 	for _, row := range m.byName {
@@ -89,10 +75,8 @@ func ExplainTop(m *Market, r *Request, n int) Explanation {
 		}
 	}
 	out.Verdicts = make([]Verdict, 0, n)
-	for k, won := range ranked[:min(n, len(ranked))] {
-		v := c.verdictOn(int(won.row))
-		v.Rank = k + 1
-		out.Verdicts = append(out.Verdicts, v)
+	for _, won := range ranked[:min(n, len(ranked))] {
+		out.Verdicts = append(out.Verdicts, c.verdictOn(int(won.row)))
 	}
 	for _, row := range rejected[:min(n-len(out.Verdicts), len(rejected))] {
 		out.Verdicts = append(out.Verdicts, c.verdictOn(int(row)))
@@ -100,7 +84,7 @@ func ExplainTop(m *Market, r *Request, n int) Explanation {
 	return out
 }
 
-// Judge returns the verdict on one candidate. Its Rank is not set.
+// Judge returns the verdict on one candidate.
 func Judge(m *Market, r *Request, id string) Verdict {
 	c := m.beginContest(r, true)
 	defer c.releaseRequest()
@@ -161,19 +145,6 @@ func (s *shortlist) addContender(c contender) {
 func (s *shortlist) bestSorted() []contender {
 	slices.SortStableFunc(s.list, func(a, b contender) int { return cmp.Compare(b.total, a.total) })
 	return s.list[:min(s.size, len(s.list))]
-}
-
-func (c *contest) describeWeights() []Weight {
-	out := make([]Weight, len(criteria))
-	for k, criterion := range criteria {
-		out[k].Criterion = criterion.name()
-		for _, j := range c.judges {
-			if j.name() == criterion.name() {
-				out[k].Percent = float64(j.weight) / float64(c.weight) * 100
-			}
-		}
-	}
-	return out
 }
 
 func (c *contest) describeScores(i int) []CriterionScore {

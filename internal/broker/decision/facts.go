@@ -14,7 +14,6 @@ type facts struct {
 	labels, claims map[string]string
 }
 
-// factKind distinguishes regions, zones, labels and claims in the index.
 type factKind uint8
 
 const (
@@ -83,7 +82,6 @@ func (f facts) equalFacts(g facts) bool {
 	return f.region == g.region && f.zone == g.zone && maps.Equal(f.labels, g.labels) && maps.Equal(f.claims, g.claims)
 }
 
-// hasData reports whether the cluster has the label that says that it holds the data set.
 func (f facts) hasData(dataSet string) bool {
 	for name := range f.labels {
 		if rest, ok := strings.CutSuffix(name, dataSet); ok && rest == requirements.DataLabel("") {

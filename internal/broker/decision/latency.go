@@ -1,6 +1,9 @@
 package decision
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // unacceptableLatency is the round-trip time at which the score reaches 0. Below it, the score
 // rises linearly, to 100 points at a round-trip time of zero.
@@ -13,12 +16,7 @@ type latency struct{}
 func (latency) name() string { return Latency }
 
 func (latency) prepareScores(c *contest) bool {
-	for _, l := range c.links {
-		if l.Measured {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.links, func(l linkTo) bool { return l.Measured })
 }
 
 func (latency) score(c *contest, i int) int64 {

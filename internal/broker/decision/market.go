@@ -223,9 +223,14 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 // SetShapes replaces the shapes of a candidate's nodes and reports whether the candidate is in the
 // market. It ignores resources that the candidate does not name itself.
 func (m *Market) SetShapes(id string, shapes []quantity.NodeShape) bool {
+	return m.updateRow(id, func(i int32) { m.setShapes(i, shapes) })
+}
+
+// updateRow calls change with the row of a candidate and reports whether the candidate is in the market.
+func (m *Market) updateRow(id string, change func(i int32)) bool {
 	i, ok := m.row[id]
 	if ok {
-		m.setShapes(i, shapes)
+		change(i)
 	}
 	return ok
 }
@@ -237,31 +242,19 @@ func (m *Market) setShapes(i int32, shapes []quantity.NodeShape) {
 
 // SetStale marks a candidate stale or fresh and reports whether the candidate is in the market.
 func (m *Market) SetStale(id string, isStale bool) bool {
-	i, ok := m.row[id]
-	if ok {
-		m.setMark(i, stale, isStale)
-	}
-	return ok
+	return m.updateRow(id, func(i int32) { m.setMark(i, stale, isStale) })
 }
 
 // SetDenied sets whether a candidate is denied, and reports whether the candidate is in the
 // market.
 func (m *Market) SetDenied(id string, isDenied bool) bool {
-	i, ok := m.row[id]
-	if ok {
-		m.setMark(i, denied, isDenied)
-	}
-	return ok
+	return m.updateRow(id, func(i int32) { m.setMark(i, denied, isDenied) })
 }
 
 // SetReliability sets the share of promises that a candidate has kept, nil if unknown, and reports
 // whether the candidate is in the market.
 func (m *Market) SetReliability(id string, share *float64) bool {
-	i, ok := m.row[id]
-	if ok {
-		m.setReliability(i, share)
-	}
-	return ok
+	return m.updateRow(id, func(i int32) { m.setReliability(i, share) })
 }
 
 // Remove removes a candidate and all its links from the market and reports whether the candidate
@@ -350,7 +343,6 @@ func (m *Market) setReliability(i int32, share *float64) {
 	m.reliability[i] = reliabilityScore(share)
 }
 
-// updateAvailability recomputes the availability score of a row.
 func (m *Market) updateAvailability(i int32) {
 	cpu, memory := &m.columns[cpuColumn], &m.columns[memoryColumn]
 	m.availability[i] = availabilityScore(cpu.available[i], cpu.allocatable[i], memory.available[i], memory.allocatable[i])

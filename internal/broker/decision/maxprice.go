@@ -39,8 +39,6 @@ func (c *contest) setMaxPrice(k *brokerv1alpha1.Constraints) {
 // of a floating-point comparison, so prices are compared exactly.
 const near = 1e-9
 
-// checkPrice returns NoPrice or TooExpensive if the request's highest price rules the candidate
-// out, else "".
 func (c *contest) checkPrice(i int) Reason {
 	if !c.maxPrice.set {
 		return ""

@@ -201,7 +201,6 @@ func TestDecideAgreesWithExplainWhateverHappenedBefore(t *testing.T) {
 					t.Fatalf("check of %q gave %+v, explained %+v", v.ID, rejection, v)
 				}
 				alone := Judge(m, r, v.ID)
-				v.Rank = 0
 				if diff := cmp.Diff(v, alone); diff != "" {
 					t.Fatalf("judged alone (-explained +alone):\n%s", diff)
 				}
@@ -296,13 +295,6 @@ func TestScoresStayWithinBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, _ := anyMarket(t)
 		explained := explainAll(m, anyRequest(t))
-		percent := 0.0
-		for _, w := range explained.Weights {
-			percent += w.Percent
-		}
-		if percent < 99.999 || percent > 100.001 {
-			t.Fatalf("the weights add up to %v", percent)
-		}
 		rejected := 0
 		for _, n := range explained.Rejected {
 			rejected += n
@@ -313,8 +305,8 @@ func TestScoresStayWithinBounds(t *testing.T) {
 				rejected--
 				continue
 			}
-			if v.Rank != k+1 || v.Total < 0 || v.Total > last {
-				t.Fatalf("%+v ranks %d after a total of %v", v, k+1, last)
+			if v.Total < 0 || v.Total > last {
+				t.Fatalf("%+v has place %d after a total of %v", v, k+1, last)
 			}
 			last = v.Total
 			for _, s := range v.Scores {

@@ -74,8 +74,6 @@ func (r Rates) exceedsLimit(amount decimal.Decimal, currency string, most decima
 	return amount.Mul(r.rateOf(of).Decimal()).GreaterThan(most.Mul(r.rateOf(currency).Decimal()))
 }
 
-// factorBetween returns the factor that converts prices from one currency to another, 0 if a rate
-// is missing.
 func (r Rates) factorBetween(from, to string) float64 {
 	if from == to {
 		return 1
@@ -89,3 +87,7 @@ func (r Rates) factorBetween(from, to string) float64 {
 
 // SetRates replaces the exchange rates with which the market compares prices. They must be valid.
 func (m *Market) SetRates(r Rates) { m.rates = Rates{r.Date, r.Base, maps.Clone(r.Per)} }
+
+// Price is what a candidate charges for one hour of one core, one GiB or one piece of another
+// resource, in billionths of its currency's unit.
+type Price = money.Price

@@ -19,7 +19,6 @@ type shape struct {
 	taints []brokerv1alpha1.Taint
 }
 
-// mayUseShape reports whether the pods of the request may run on nodes of a shape.
 func (c *contest) mayUseShape(s *shape) bool {
 	return requirements.TolerateAll(c.tolerations, s.taints) && requirements.HasAll(s.labels, c.nodeLabels)
 }

@@ -39,16 +39,15 @@ func (m *Market) Unadvertised(k *brokerv1alpha1.Constraints, requester string) (
 			out[len(out)-1].Excludes = true
 		}
 	}
-	for i, name := range k.Regions {
-		if len(m.index[factKey{kind: regionFact}][name]) == 0 {
-			add(fmt.Sprintf("regions[%d]", i), "advertises region %s", name)
+	locate := func(kind factKind, what string, names []string) {
+		for i, name := range names {
+			if len(m.index[factKey{kind: kind}][name]) == 0 {
+				add(fmt.Sprintf("%ss[%d]", what, i), "advertises %s %s", what, name)
+			}
 		}
 	}
-	for i, name := range k.Zones {
-		if len(m.index[factKey{kind: zoneFact}][name]) == 0 {
-			add(fmt.Sprintf("zones[%d]", i), "advertises zone %s", name)
-		}
-	}
+	locate(regionFact, "region", k.Regions)
+	locate(zoneFact, "zone", k.Zones)
 	if s := k.ClusterSelector; s != nil {
 		for _, name := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 			if value := string(s.MatchLabels[name]); len(m.index[factKey{labelFact, name}][value]) == 0 {
@@ -67,7 +66,6 @@ func (m *Market) Unadvertised(k *brokerv1alpha1.Constraints, requester string) (
 	return out
 }
 
-// hasNodes reports whether a candidate has nodes with the labels.
 func (m *Market) hasNodes(wanted map[string]brokerv1alpha1.LabelValue) bool {
 	return slices.ContainsFunc(m.shapes, func(nodes []shape) bool {
 		return slices.ContainsFunc(nodes, func(s shape) bool { return requirements.HasAll(s.labels, wanted) })
