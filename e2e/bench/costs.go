@@ -67,7 +67,7 @@ func (s *site) storeCosts(ctx context.Context, parts []accounts.Part, requester 
 		return err
 	}
 	for _, part := range parts {
-		p := accounts.Period{Span: part.Span, Start: part.Start}
+		p := accounts.Period{Part: part}
 		for i := range costTenants {
 			for j, name := range costResources {
 				rate := money.Price(1_000_003 * (i*len(costResources) + j + 1))

@@ -53,7 +53,6 @@ type Book struct {
 	pairs, lines int
 }
 
-// account holds the sums of the entries with one Key.
 type account struct {
 	// open is the number of entries that have begun and have not ended.
 	open int
@@ -288,10 +287,9 @@ func (b *Book) eachLine(f func(Key, *line)) {
 	}
 }
 
-// keepEnded appends a period to ended, unless it has no rows.
 func (b *Book) keepEnded(span Span, start time.Time, of func(*line) *Figures) {
 	if rows := b.rowsOf(func(l *line) Figures { return *of(l) }); len(rows) > 0 {
-		b.ended = append(b.ended, Period{Span: span, Start: start, Rows: rows})
+		b.ended = append(b.ended, Period{Part: Part{span, start}, Rows: rows})
 	}
 }
 
@@ -322,7 +320,7 @@ func (a *account) dropIdle() bool {
 // Open returns the rows of the current hour, day or month, up to the latest event.
 func (b *Book) Open(span Span) Period {
 	b.completeAll(b.now, true)
-	return Period{Span: span, Start: span.StartOf(time.Unix(b.now, 0)), Rows: b.rowsOf(func(l *line) Figures { return l.openIn(span) })}
+	return Period{Part: Part{span, span.StartOf(time.Unix(b.now, 0))}, Rows: b.rowsOf(func(l *line) Figures { return l.openIn(span) })}
 }
 
 // EachOpen calls f for each sum of the current hour, day or month, up to the latest event. The

@@ -4,12 +4,16 @@ import "time"
 
 // Part names an hour, a day or a month, even one for which the accounts have no rows.
 type Part struct {
-	Span  Span
-	Start time.Time
+	Span  Span      `json:"span"`
+	Start time.Time `json:"start"`
 }
 
-// Name returns the name of the period of this part.
-func (p Part) Name() string { return (&Period{Span: p.Span, Start: p.Start}).Name() }
+// Name returns a name that identifies the part, for example hour-2026-11-20t10, day-2026-11-20 or
+// month-2026-11.
+func (p Part) Name() string {
+	layout := map[Span]string{Hour: "2006-01-02t15", Day: "2006-01-02", Month: "2006-01"}[p.Span]
+	return string(p.Span) + "-" + p.Start.Format(layout)
+}
 
 // End returns the end of the part.
 func (p Part) End() time.Time { return p.Span.After(p.Start) }

@@ -65,9 +65,6 @@ func (f *Figures) add(g Figures) {
 	f.List.Add(g.List)
 }
 
-// Unused returns Held − Used. It includes the part whose use is not known.
-func (f Figures) Unused() money.Sum { return f.Held.Minus(f.Used) }
-
 // Row holds the figures of one account for one resource in one period.
 type Row struct {
 	Key

@@ -47,8 +47,7 @@ func (s Span) After(start time.Time) time.Time {
 
 // Period holds the rows of one hour, day or month.
 type Period struct {
-	Span  Span      `json:"span"`
-	Start time.Time `json:"start"`
+	Part
 	// Before is the period of the same span that was closed before this one, nil if there was none.
 	// It is nil until the period is closed.
 	Before *Link `json:"before,omitempty"`
@@ -57,22 +56,12 @@ type Period struct {
 	Rows []Row `json:"rows"`
 }
 
-// End returns the end of the period.
-func (p *Period) End() time.Time { return p.Span.After(p.Start) }
-
-// Name returns a name that identifies the period, for example hour-2026-11-20t10, day-2026-11-20
-// or month-2026-11.
-func (p *Period) Name() string {
-	layout := map[Span]string{Hour: "2006-01-02t15", Day: "2006-01-02", Month: "2006-01"}[p.Span]
-	return string(p.Span) + "-" + p.Start.Format(layout)
-}
-
 // Encode returns the period as lines of JSON: first a header, then one line for each row. Equal
 // periods have equal encodings.
 func (p *Period) Encode() ([]byte, error) {
 	var out bytes.Buffer
 	to := json.NewEncoder(&out)
-	if err := to.Encode(header{p.Span, p.Start, p.Before}); err != nil {
+	if err := to.Encode(header{p.Part, p.Before}); err != nil {
 		return nil, fmt.Errorf("encoding the period %s: %w", p.Name(), err)
 	}
 	for i := range p.Rows {
@@ -84,9 +73,8 @@ func (p *Period) Encode() ([]byte, error) {
 }
 
 type header struct {
-	Span   Span      `json:"span"`
-	Start  time.Time `json:"start"`
-	Before *Link     `json:"before,omitempty"`
+	Part
+	Before *Link `json:"before,omitempty"`
 }
 
 // Link names a closed period. Since each closed period has a Link to the one before, the newest Link
@@ -113,7 +101,7 @@ func Decode(text []byte) (*Period, error) {
 	if err := from.Decode(&head); err != nil {
 		return nil, fmt.Errorf("decoding a period: %w", err)
 	}
-	p := &Period{Span: head.Span, Start: head.Start, Before: head.Before}
+	p := &Period{Part: head.Part, Before: head.Before}
 	for from.More() {
 		var row Row
 		if err := from.Decode(&row); err != nil {

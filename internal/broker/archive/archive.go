@@ -50,6 +50,32 @@ func New(s Session, store journal.Store, name, id string) *Archive {
 	return &Archive{session: s, store: store, name: name, id: id}
 }
 
+func (a *Archive) putObjects(ctx context.Context, objects []journal.Object) error {
+	for _, obj := range objects {
+		if err := a.putObject(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropObjects deletes the objects with these labels, except those for which isKept returns true.
+func (a *Archive) dropObjects(ctx context.Context, labels map[string]string, isKept func(name string) bool) error {
+	stored, err := a.store.List(ctx, labels)
+	if err != nil {
+		return err
+	}
+	for _, obj := range stored {
+		if isKept(obj.Name) {
+			continue
+		}
+		if err := a.store.Delete(ctx, obj.Name); err != nil && !errors.Is(err, journal.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
 // putObject creates an object. It replaces an object of the same name with other content, which a
 // replica wrote whose records were lost.
 func (a *Archive) putObject(ctx context.Context, obj journal.Object) error {

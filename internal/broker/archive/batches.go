@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -41,13 +40,11 @@ func (a *Archive) StoreBatches(ctx context.Context) error {
 			return err
 		}
 		objects, err := replay.PackBatch(a.name, a.id, next.Number, text)
-		if err != nil {
-			return err
+		if err == nil {
+			err = a.putObjects(ctx, objects)
 		}
-		for _, obj := range objects {
-			if err := a.putObject(ctx, obj); err != nil {
-				return fmt.Errorf("storing batch %d: %w", next.Number, err)
-			}
+		if err != nil {
+			return fmt.Errorf("storing batch %d: %w", next.Number, err)
 		}
 		closed := &ledger.CloseBatch{Batch: next.Number, Rows: len(next.Rows), Hash: history.Hash(text)}
 		if next.Number > KeptBatches {
@@ -85,19 +82,11 @@ func (a *Archive) dropBatches(ctx context.Context, oldest uint64) error {
 	if oldest == 0 {
 		return nil
 	}
-	stored, err := a.store.List(ctx, replay.HistoryLabels())
-	if err != nil {
-		return fmt.Errorf("listing stored batches of the history: %w", err)
-	}
 	first := replay.BatchObject(a.name, a.id, oldest, 0)
 	own := strings.TrimSuffix(first, history.Name(oldest)+"-0")
-	for _, obj := range stored {
-		if strings.HasPrefix(obj.Name, own) && obj.Name >= first {
-			continue
-		}
-		if err := a.store.Delete(ctx, obj.Name); err != nil && !errors.Is(err, journal.ErrNotFound) {
-			return fmt.Errorf("deleting a stored batch of the history: %w", err)
-		}
+	err := a.dropObjects(ctx, replay.HistoryLabels(), func(object string) bool { return strings.HasPrefix(object, own) && object >= first })
+	if err != nil {
+		return fmt.Errorf("deleting stored batches of the history: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 const (
@@ -25,15 +26,8 @@ const (
 // KeepHeads stores signed heads of the journal, which exports can contain, until ctx ends. head returns
 // the newest stored position, and sign signs a position or returns nil and logs the reason.
 func (a *Archive) KeepHeads(ctx context.Context, log logr.Logger, head func() journal.Anchor, sign func(journal.Place) *brokerv1alpha1.Receipt, keep time.Duration) {
-	ticker := time.NewTicker(headsCheck)
-	defer ticker.Stop()
 	var stored journal.Anchor
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range term.Every(ctx, headsCheck) {
 		now, head := a.session.Now(), head()
 		if head.Hash == stored.Hash || now.Before(stored.At.Add(headsEvery)) {
 			continue
@@ -47,7 +41,6 @@ func (a *Archive) KeepHeads(ctx context.Context, log logr.Logger, head func() jo
 	}
 }
 
-// storeHead signs the head of the journal, stores it, and deletes stored heads that are no longer needed.
 func (a *Archive) storeHead(ctx context.Context, head journal.Anchor, sign func(journal.Place) *brokerv1alpha1.Receipt, keep time.Duration) error {
 	signed := sign(journal.Place{Journal: head.Journal, Position: head.Position, Hash: head.Hash})
 	if signed == nil {

@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,15 +54,21 @@ func (a *Archive) StorePeriods(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := a.putPeriod(ctx, next, text); err != nil {
-			return err
+		objects, err := replay.PackPeriod(a.name, next, text)
+		if err == nil {
+			err = a.putObjects(ctx, objects)
 		}
-		oldest := costs.Period{Span: next.Span, Start: a.session.Retention().oldestKept(next.Span, a.session.Now())}
+		if err != nil {
+			return fmt.Errorf("storing the period %s: %w", next.Name(), err)
+		}
+		oldest := costs.Part{Span: next.Span, Start: a.session.Retention().oldestKept(next.Span, a.session.Now())}
 		if err := a.session.Commit(ctx, &ledger.ClosePeriod{Period: next.Name(), Hash: costs.Hash(text), KeptFrom: oldest.Name()}); err != nil {
 			return fmt.Errorf("closing the period %s: %w", next.Name(), err)
 		}
-		if err := a.dropPeriods(ctx, &oldest); err != nil {
-			return err
+		// The event that names the oldest kept period proves that this replica leads.
+		first := replay.PeriodObject(a.name, oldest.Name(), 0)
+		if err := a.dropObjects(ctx, replay.PeriodLabels(next.Span), func(object string) bool { return object >= first }); err != nil {
+			return fmt.Errorf("deleting stored periods: %w", err)
 		}
 	}
 }
@@ -87,37 +92,4 @@ func (a *Archive) nextEnded() (next *costs.Period, events *journal.Commit, err e
 		return err
 	})
 	return next, events, err
-}
-
-// putPeriod stores the rows of a period in one or more objects.
-func (a *Archive) putPeriod(ctx context.Context, p *costs.Period, text []byte) error {
-	objects, err := replay.PackPeriod(a.name, p, text)
-	if err != nil {
-		return err
-	}
-	for _, obj := range objects {
-		if err := a.putObject(ctx, obj); err != nil {
-			return fmt.Errorf("storing the period %s: %w", p.Name(), err)
-		}
-	}
-	return nil
-}
-
-// dropPeriods deletes the stored periods of a span that are older than oldest. It compares their
-// names. The caller must just have recorded the oldest kept period in the journal, which proves
-// that this replica leads.
-func (a *Archive) dropPeriods(ctx context.Context, oldest *costs.Period) error {
-	stored, err := a.store.List(ctx, replay.PeriodLabels(oldest.Span))
-	if err != nil {
-		return fmt.Errorf("listing stored periods: %w", err)
-	}
-	first := replay.PeriodObject(a.name, oldest.Name(), 0)
-	for _, obj := range stored {
-		if obj.Name < first {
-			if err := a.store.Delete(ctx, obj.Name); err != nil && !errors.Is(err, journal.ErrNotFound) {
-				return fmt.Errorf("deleting a stored period: %w", err)
-			}
-		}
-	}
-	return nil
 }

@@ -3,6 +3,7 @@
 package costs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -101,10 +102,7 @@ func (s *Span) IsBegin(at time.Time) bool {
 // partsOf divides the span into hours, days and months. If From or To is zero, it sets it first. until is the time of
 // the last figures.
 func (s *Span) partsOf(until time.Time) ([]accounts.Part, error) {
-	longest := s.Period
-	if longest == "" {
-		longest = accounts.Month
-	}
+	longest := cmp.Or(s.Period, accounts.Month)
 	if s.From.IsZero() {
 		s.From = accounts.Month.StartOf(until)
 	}
@@ -119,11 +117,7 @@ func (s *Span) partsOf(until time.Time) ([]accounts.Part, error) {
 
 // Read adds up the accounts in a span.
 func Read(ctx context.Context, from *replay.Accounts, span Span, by view.CostBy) (*view.Cost, error) {
-	parts, err := span.partsOf(from.Until())
-	if err != nil {
-		return nil, err
-	}
-	rows, deleted, err := readRows(ctx, from, parts)
+	rows, deleted, err := span.readRows(ctx, from)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +128,12 @@ func Read(ctx context.Context, from *replay.Accounts, span Span, by view.CostBy)
 	return view.NewCost(rows, by, covered, deleted), nil
 }
 
-// readRows returns the rows of the given parts, and the names of those parts whose rows were deleted.
-func readRows(ctx context.Context, from *replay.Accounts, parts []accounts.Part) (rows []view.AccountRow, deleted []string, err error) {
+// readRows returns the rows of the span's parts, see partsOf, and the names of those parts whose rows were deleted.
+func (s *Span) readRows(ctx context.Context, from *replay.Accounts) (rows []view.AccountRow, deleted []string, err error) {
+	parts, err := s.partsOf(from.Until())
+	if err != nil {
+		return nil, nil, err
+	}
 	periods, lost, err := from.Read(ctx, parts)
 	if err != nil {
 		return nil, nil, err
@@ -182,11 +180,7 @@ func ReadFocus(ctx context.Context, from *replay.Accounts, span Span) (*Focus, e
 	if !span.From.Before(span.To) {
 		return f, nil
 	}
-	parts, err := span.partsOf(from.Until())
-	if err != nil {
-		return nil, err
-	}
-	rows, deleted, err := readRows(ctx, from, parts)
+	rows, deleted, err := span.readRows(ctx, from)
 	if err != nil {
 		return nil, err
 	}

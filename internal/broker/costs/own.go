@@ -63,11 +63,7 @@ func ReadOwn(ctx context.Context, from *replay.Accounts, span Span, clusterID st
 	if most := longestOwn[span.Period]; span.To.Sub(span.From) > most {
 		return nil, fault.New(fault.Invalid, "the time from %s to %s is longer than %s: ask for a shorter time, or for rows of a longer period", span.From.Format(time.RFC3339), span.To.Format(time.RFC3339), most)
 	}
-	parts, err := span.partsOf(from.Until())
-	if err != nil {
-		return nil, err
-	}
-	rows, deleted, err := readRows(ctx, from, parts)
+	rows, deleted, err := span.readRows(ctx, from)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package replay
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -39,6 +40,17 @@ func Read(r journal.Recovery) (*Book, error) {
 		}
 	}
 	return k, k.Apply(r.Records)
+}
+
+// ReadStored replays the stored journal with the given name, and returns its ID and the resulting book. If
+// there is no such journal, the error wraps journal.ErrNotFound.
+func ReadStored(ctx context.Context, store journal.Store, name string) (id string, book *Book, err error) {
+	_, recovery, err := journal.Follow(ctx, store, name, journal.Options{})
+	if err != nil {
+		return "", nil, err
+	}
+	book, err = Read(recovery)
+	return recovery.ID, book, err
 }
 
 // checkpointHead is the first line of a checkpoint: the accounts and the history.

@@ -82,15 +82,11 @@ type Ended struct {
 // batches of its history. It needs no running broker. If there is no journal with that name, the error
 // wraps journal.ErrNotFound.
 func ReadEnded(ctx context.Context, store journal.Store, name string) (*Ended, error) {
-	_, recovery, err := journal.Follow(ctx, store, name, journal.Options{})
+	id, book, err := ReadStored(ctx, store, name)
 	if err != nil {
 		return nil, err
 	}
-	book, err := Read(recovery)
-	if err != nil {
-		return nil, err
-	}
-	out := &Ended{Journal: recovery.ID}
+	out := &Ended{Journal: id}
 	book.State.Reservations(func(r *ledger.Reservation) {
 		if r.EndReason != "" {
 			out.Rows = append(out.Rows, RowOf(r))
@@ -99,7 +95,7 @@ func ReadEnded(ctx context.Context, store journal.Store, name string) (*Ended, e
 	out.Rows = append(out.Rows, book.History.Open()...)
 	closed := book.History.Closed()
 	for next := &closed.Link; next != nil && next.Batch != 0; {
-		b, hash, err := readBatch(ctx, store, name, recovery.ID, next.Batch)
+		b, hash, err := readBatch(ctx, store, name, id, next.Batch)
 		switch {
 		case errors.Is(err, journal.ErrNotFound) && next.Batch < closed.KeptFrom:
 			return out, nil // deleted, because the history is full

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -96,8 +97,6 @@ func (k *Book) entriesOn(provider string) []*accounts.Entry {
 	return out
 }
 
-// entryOf returns the entry in the accounts for the placement that m names, with the prices in m;
-// nil if m names no placement.
 func (k *Book) entryOf(r *ledger.Reservation, m ledger.Meter) *accounts.Entry {
 	if m.Placement == 0 {
 		return nil
@@ -122,8 +121,6 @@ func (k *Book) entryOf(r *ledger.Reservation, m ledger.Meter) *accounts.Entry {
 	return e
 }
 
-// lineOf returns the line for what a placement holds of one resource, with its price and the other
-// prices to compare.
 func (k *Book) lineOf(m *ledger.Meter, name corev1.ResourceName, held int64) accounts.Line {
 	l := accounts.Line{Resource: name, Held: held, PerHour: m.Share(name)}
 	if l.NotPriced = !m.Price.Prices(name); l.NotPriced {
@@ -151,10 +148,7 @@ func dearestTransfer(p *ledger.Price) accounts.OtherPrice {
 
 // KeyOf returns the account to which a metered placement belongs.
 func KeyOf(r *ledger.Reservation, m ledger.Meter) accounts.Key {
-	key := accounts.Key{Tenant: r.Tenant, Requester: r.Requester, Provider: m.Provider}
-	if key.Tenant == "" {
-		key.Tenant = r.Requester
-	}
+	key := accounts.Key{Tenant: cmp.Or(r.Tenant, r.Requester), Requester: r.Requester, Provider: m.Provider}
 	if m.Price != nil {
 		key.Currency = m.Price.Currency
 	}

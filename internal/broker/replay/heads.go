@@ -18,7 +18,6 @@ import (
 // the journal.
 const LabelHead = "broker.fluidos.eu/signed-head"
 
-// keyHead is the key of the signed head in its object.
 const keyHead = "head"
 
 func headLabels(book string) map[string]string {
@@ -37,8 +36,6 @@ func PackHead(book string, position uint64, signed *brokerv1alpha1.Receipt) (jou
 	}, nil
 }
 
-// storedHead is a signed head of the journal, with the name of the object that contains it and the time of its
-// signature.
 type storedHead struct {
 	object string
 	at     time.Time

@@ -35,15 +35,11 @@ type Accounts struct {
 // OpenAccounts replays the journal with the given name. If there is no such journal, the error
 // wraps journal.ErrNotFound.
 func OpenAccounts(ctx context.Context, store journal.Store, name string) (*Accounts, error) {
-	_, recovery, err := journal.Follow(ctx, store, name, journal.Options{})
+	id, book, err := ReadStored(ctx, store, name)
 	if err != nil {
 		return nil, err
 	}
-	book, err := Read(recovery)
-	if err != nil {
-		return nil, err
-	}
-	return NewAccounts(store, name, recovery.ID, book), nil
+	return NewAccounts(store, name, id, book), nil
 }
 
 // NewAccounts returns the accounts in a book that was replayed from a journal. id is the ID of the
@@ -64,7 +60,7 @@ func NewOwnAccounts(store journal.Store, cache *PeriodCache, name, id, clusterID
 		return k.Requester == clusterID || k.Provider == clusterID && clusterID != accounts.Others
 	})
 	a.cache = cache
-	month := accounts.Period{Span: accounts.Month, Start: accounts.Month.StartOf(book.State.Latest())}
+	month := accounts.Period{Part: accounts.Part{Span: accounts.Month, Start: accounts.Month.StartOf(book.State.Latest())}}
 	book.Costs.EachOpen(accounts.Month, func(key accounts.Key, name corev1.ResourceName, f accounts.Figures) {
 		if f != (accounts.Figures{}) && a.includes(&key) {
 			month.Rows = append(month.Rows, accounts.Row{Key: key, Resource: name, Figures: f})
@@ -134,8 +130,6 @@ func (a *Accounts) Read(ctx context.Context, parts []accounts.Part) (found []acc
 	return found, lost, nil
 }
 
-// readPart returns the period of a part. It returns nil if the period has no rows or is no longer
-// stored.
 func (a *Accounts) readPart(ctx context.Context, part accounts.Part) (*accounts.Period, error) {
 	err := a.fetchPeriods(ctx, []accounts.Part{part})
 	return a.periods[part.Name()], err

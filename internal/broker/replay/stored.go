@@ -93,7 +93,6 @@ func ReadPeriod(ctx context.Context, store journal.Store, book, name string) (*a
 	return p, err
 }
 
-// readStored returns a stored period, and the hash of its rows.
 func readStored(ctx context.Context, store journal.Store, book, name string) (*accounts.Period, string, error) {
 	text, hash, err := readRows(ctx, store, "the period "+name, func(part int) string { return PeriodObject(book, name, part) })
 	if err != nil {
@@ -164,7 +163,6 @@ func PackBatch(book, journalID string, number uint64, text []byte) ([]journal.Ob
 
 func describeBatch(number uint64) string { return fmt.Sprintf("batch %d of the history", number) }
 
-// readBatch returns a stored batch, and the hash of its rows.
 func readBatch(ctx context.Context, store journal.Store, book, journalID string, number uint64) (*history.Batch, string, error) {
 	what := describeBatch(number)
 	text, hash, err := readRows(ctx, store, what, func(part int) string { return BatchObject(book, journalID, number, part) })

@@ -40,11 +40,7 @@ func VerifyStored(ctx context.Context, store journal.Store, name string) (period
 	if err != nil {
 		return nil, nil, err
 	}
-	_, recovery, err := journal.Follow(ctx, store, name, journal.Options{})
-	if err != nil {
-		return nil, nil, err
-	}
-	book, err := Read(recovery)
+	id, book, err := ReadStored(ctx, store, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,7 +52,7 @@ func VerifyStored(ctx context.Context, store journal.Store, name string) (period
 			return nil, nil, err
 		}
 	}
-	chain := &batchChain{store, name, recovery.ID, book}
+	chain := &batchChain{store, name, id, book}
 	v := chainVerifier{chain: chain, found: batches, proved: map[string]bool{}}
 	closed := book.History.Closed()
 	return periods, batches, v.verify(ctx, linkTo(&closed.Link), history.Name(closed.KeptFrom), chain.own(storedInHistory, batches))
@@ -175,7 +171,6 @@ func (c *batchChain) next(ctx context.Context, name string) link {
 	return link{history.Name(next.Number), history.Hash(text)}
 }
 
-// parseBatch returns the number in the name of a batch.
 func parseBatch(name string) (number uint64, err error) {
 	if _, err = fmt.Sscanf(name, "%d", &number); err != nil || history.Name(number) != name {
 		return 0, fmt.Errorf("%q is no name of a batch, %w", name, errDamaged)
