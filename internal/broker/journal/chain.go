@@ -100,7 +100,6 @@ func appendLine(dst []byte, at link, kind kind, payload []byte) []byte {
 	return append(dst, "}\n"...)
 }
 
-// isLine reports whether a payload can be part of a line as it is.
 func isLine(payload []byte) bool {
 	return utf8.Valid(payload) && bytes.IndexByte(payload, '\n') < 0 && json.Valid(payload)
 }
@@ -131,7 +130,6 @@ func readLine(line string, prev link) (entry, error) {
 	return e, nil
 }
 
-// cutLine finds the payload's field and its value in a line.
 func cutLine(line string) (field, value string, ok bool) {
 	rest, ok := strings.CutPrefix(line, `{"p":`)
 	if !ok {

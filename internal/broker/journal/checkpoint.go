@@ -10,7 +10,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// keyChunk is the key of a checkpoint chunk's content.
 const keyChunk = "chunk"
 
 // checkpointRef identifies a checkpoint. Hash is the SHA-256 of its content.

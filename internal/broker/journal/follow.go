@@ -82,7 +82,6 @@ func (f *Follower) readOn(ctx context.Context) (contents, error) {
 	return found, nil
 }
 
-// placeAt returns the place at a position between the anchor and the head of a segment.
 func (h history) placeAt(position uint64) link {
 	if position == h.header.Anchor.Position {
 		return h.header.Anchor

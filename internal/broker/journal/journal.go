@@ -267,7 +267,6 @@ func (j *Journal) stopWith(cause error) {
 	}
 }
 
-// commitBatch stores one batch in the tail.
 func (j *Journal) commitBatch(ctx context.Context, b *batch) error {
 	failpoint.Hit(failpoint.JournalAppending)
 	done := func() {}

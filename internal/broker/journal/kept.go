@@ -21,6 +21,33 @@ type Entry struct {
 	Prev, Hash string
 }
 
+func (h history) entriesAfter(place link) []Entry {
+	var out []Entry
+	for _, e := range h.entries[place.Position-h.header.Anchor.Position:] {
+		out = append(out, Entry{
+			Position: e.at.Position, Kind: string(e.kind), Data: e.payload,
+			Prev: place.Hash.String(), Hash: e.at.Hash.String(),
+		})
+		place = e.at
+	}
+	return out
+}
+
+func (h history) checkpoints() ([]checkpointRef, error) {
+	var out []checkpointRef
+	for _, e := range h.entries {
+		if e.kind != kindCheckpoint {
+			continue
+		}
+		var ref checkpointRef
+		if err := json.Unmarshal(e.payload, &ref); err != nil {
+			return out, fmt.Errorf("checkpoint record %d: %w", e.at.Position, err)
+		}
+		out = append(out, ref)
+	}
+	return out, nil
+}
+
 // Kept contains all records that are kept of a journal. They have been verified.
 type Kept struct {
 	Verified
@@ -45,21 +72,12 @@ func ReadKept(ctx context.Context, store Store, name string, opts Options) (*Kep
 	}
 	k := &Kept{Verified: verified, reader: newReader(w)}
 	for _, s := range chain {
-		before := s.header.Anchor.Hash
-		for _, e := range s.entries {
-			k.Entries = append(k.Entries, Entry{
-				Position: e.at.Position, Kind: string(e.kind), Data: e.payload,
-				Prev: before.String(), Hash: e.at.Hash.String(),
-			})
-			before = e.at.Hash
-			if e.kind == kindCheckpoint {
-				var ref checkpointRef
-				if err := json.Unmarshal(e.payload, &ref); err != nil {
-					return nil, fmt.Errorf("journal %q: checkpoint record %d: %w", name, e.at.Position, err)
-				}
-				k.checkpoints = append(k.checkpoints, ref)
-			}
+		k.Entries = append(k.Entries, s.entriesAfter(s.header.Anchor)...)
+		named, err := s.checkpoints()
+		if err != nil {
+			return nil, fmt.Errorf("journal %q: %w", name, err)
 		}
+		k.checkpoints = append(k.checkpoints, named...)
 	}
 	if newest := chain[len(chain)-1].header.Checkpoint; newest != nil && !slices.Contains(k.checkpoints, *newest) {
 		k.checkpoints = append(k.checkpoints, *newest)

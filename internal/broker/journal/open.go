@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
@@ -126,7 +127,8 @@ func (w writer) createTail(ctx context.Context) (contents, error) {
 	if err != nil {
 		return contents{}, fmt.Errorf("look for remains: %w", err)
 	}
-	if len(remains) > 0 && !hasTail(remains, w.name.tailName()) {
+	// If there is a tail, another writer has just created it, and may have sealed segments since then.
+	if len(remains) > 0 && !slices.ContainsFunc(remains, func(o Object) bool { return o.Name == w.name.tailName() }) {
 		return contents{}, &CorruptError{
 			Journal: string(w.name), Object: w.name.tailName(),
 			Reason: fmt.Sprintf("it is missing, while %d others of this journal exist, such as %q", len(remains), remains[len(remains)-1].Name),
@@ -147,8 +149,11 @@ func (w writer) createTail(ctx context.Context) (contents, error) {
 	return newReader(w).readAll(ctx)
 }
 
-// hasTail reports whether a tail is among the objects found. If so, another writer has just
-// created it, and may have sealed segments since then.
-func hasTail(found []Object, name string) bool {
-	return slices.ContainsFunc(found, func(o Object) bool { return o.Name == name })
+// Scratch returns a journal that stores nothing: it gives records places after the given position
+// and keeps them in memory. Run must not be called.
+func Scratch(id string, position uint64) *Journal {
+	return &Journal{
+		writer: writer{opts: Options{QueueRecords: math.MaxInt}}, id: id,
+		wake: make(chan struct{}, 1), next: link{Position: position},
+	}
 }

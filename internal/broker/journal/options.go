@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -53,24 +54,17 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.SegmentBytes, 8<<10)
-	setDefault(&o.QueueRecords, 8192)
-	setDefault(&o.AttemptTimeout, 5*time.Second)
-	setDefault(&o.OutcomeTimeout, 15*time.Second)
-	setDefault(&o.RetainFor, 24*time.Hour)
-	setDefault(&o.RetainSegments, readersSegments)
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, 8<<10)
+	o.QueueRecords = cmp.Or(o.QueueRecords, 8192)
+	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, 5*time.Second)
+	o.OutcomeTimeout = cmp.Or(o.OutcomeTimeout, 15*time.Second)
+	o.RetainFor = cmp.Or(o.RetainFor, 24*time.Hour)
+	o.RetainSegments = cmp.Or(o.RetainSegments, readersSegments)
 	return o
 }
 
 // Retention returns how long sealed segments are kept, 0 if they are not kept.
 func (o Options) Retention() time.Duration { return max(o.withDefaults().RetainFor, 0) }
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
 
 func (o Options) checkOptions(name string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {

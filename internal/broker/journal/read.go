@@ -98,7 +98,6 @@ func contentsUpTo(last history, version string) contents {
 	}}
 }
 
-// recordsAfter returns the owner's records after a position.
 func recordsAfter(chain []history, position uint64) []Record {
 	var out []Record
 	for _, s := range chain {
@@ -217,7 +216,6 @@ func (r reader) segmentBefore(ctx context.Context, s segment) (history, error) {
 	return found, nil
 }
 
-// readCheckpoint reads and verifies the state of a checkpoint.
 func (r reader) readCheckpoint(ctx context.Context, ref checkpointRef) ([]byte, error) {
 	if state, ok := r.states[ref.Hash]; ok {
 		return state, nil
@@ -248,7 +246,6 @@ func (r reader) readCheckpoint(ctx context.Context, ref checkpointRef) ([]byte, 
 // atOnce is the number of concurrent reads.
 const atOnce = 8
 
-// getAll reads objects concurrently, each with its own error.
 func (r reader) getAll(ctx context.Context, names []string) ([]Object, []error) {
 	found, errs := make([]Object, len(names)), make([]error, len(names))
 	var reading sync.WaitGroup

@@ -19,12 +19,7 @@ func (j *Journal) trimBound(ctx context.Context, position uint64, now time.Time)
 	if err != nil {
 		return 0, err
 	}
-	var covered []stored
-	for _, s := range sealed {
-		if s.position <= position {
-			covered = append(covered, s)
-		}
-	}
+	covered := slices.DeleteFunc(sealed, func(s stored) bool { return s.position > position })
 	j.mu.Lock()
 	bound := j.trimmed
 	j.mu.Unlock()

@@ -57,7 +57,6 @@ type content struct {
 	binary map[string][]byte
 }
 
-// size returns the size of the packed records.
 func (c content) size() int { return len(c.binary[keyRecords]) }
 
 // segment is one object of the journal with consecutive records: the tail, or a sealed segment.
@@ -68,7 +67,6 @@ type segment struct {
 	records *pack
 }
 
-// checkpointPosition returns the position of the newest checkpoint, 0 for none.
 func (s segment) checkpointPosition() uint64 {
 	if s.header.Checkpoint == nil {
 		return 0
@@ -76,7 +74,6 @@ func (s segment) checkpointPosition() uint64 {
 	return s.header.Checkpoint.Position
 }
 
-// newSegment returns the first segment of a journal, which is empty.
 func newSegment(id string) (segment, error) {
 	s := segment{header: header{Journal: id, Anchor: genesisOf(id)}, records: newPack()}
 	return s.withBatch(&batch{head: genesisOf(id)}, "")
@@ -104,7 +101,6 @@ func (s segment) withBatch(b *batch, writer string) (segment, error) {
 	return s, nil
 }
 
-// isFull reports whether a segment has to be sealed.
 func (s segment) isFull(limit int) bool {
 	return s.size() >= limit || s.records.lines >= maxUnpacked*limit || s.records.batches >= maxBatches
 }

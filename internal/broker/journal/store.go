@@ -74,7 +74,6 @@ func (n names) chunkName(ref checkpointRef, i int) string {
 	return fmt.Sprintf("%s-checkpoint-%016d-%s-%04d", n, ref.Position, ref.Hash.shortText(), i)
 }
 
-// positionIn returns the position in the name of a sealed segment or checkpoint chunk.
 func (n names) positionIn(part, name string) (uint64, bool) {
 	prefix := string(n) + "-journal-"
 	if part == PartCheckpoint {

@@ -19,7 +19,6 @@ const (
 	lastPause  = time.Second
 )
 
-// tail is a tail segment and the resourceVersion under which it was stored.
 type tail struct {
 	segment
 	version string
@@ -90,7 +89,6 @@ func (w writer) putObject(ctx context.Context, obj Object) error {
 	})
 }
 
-// checkSame returns an error if the stored object of the same name has another content.
 func (w writer) checkSame(ctx context.Context, obj Object) error {
 	stored, err := w.store.Get(ctx, obj.Name)
 	if err != nil {
@@ -102,13 +100,10 @@ func (w writer) checkSame(ctx context.Context, obj Object) error {
 	return nil
 }
 
-// hasContentOf reports whether two objects have the same content.
 func (o Object) hasContentOf(other Object) bool {
 	return maps.Equal(o.Data, other.Data) && maps.EqualFunc(o.Binary, other.Binary, bytes.Equal)
 }
 
-// repeatUntilKnown repeats an idempotent call until its outcome is known or OutcomeTimeout is
-// over.
 func (w writer) repeatUntilKnown(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, w.opts.OutcomeTimeout)
 	defer cancel()
@@ -154,8 +149,6 @@ func (w writer) swapTail(ctx context.Context, version string, next content) (str
 	}
 }
 
-// confirmSwap finds out after a refusal whether an earlier attempt of this writer replaced the
-// tail.
 func (w writer) confirmSwap(ctx context.Context, mine Object) (string, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var stored Object
@@ -183,7 +176,6 @@ func (w writer) callOnce(ctx context.Context, call func(context.Context) error) 
 	return call(ctx)
 }
 
-// sleepFor waits for a pause. It returns false if ctx ends first.
 func sleepFor(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,11 +32,8 @@ func End(ctx context.Context, store Store, name string, opts Options) (Place, er
 	if err != nil {
 		return Place{}, err
 	}
-	return placeOf(last.header.Journal, last.header.Head), nil
-}
-
-func placeOf(journal string, at link) Place {
-	return Place{Journal: journal, Position: at.Position, Hash: at.Hash.String()}
+	head := last.header.Head
+	return Place{Journal: last.header.Journal, Position: head.Position, Hash: head.Hash.String()}, nil
 }
 
 // Walker reads a journal forward, at most one segment at a time, so that it needs little memory
@@ -143,21 +139,12 @@ func (r reader) findCheckpoint(ctx context.Context, last history, position uint6
 	return last.checkpointOf(position)
 }
 
-// checkpointOf returns the checkpoint of a position that one of the records names, or nil.
 func (h history) checkpointOf(position uint64) (*checkpointRef, error) {
-	for _, e := range h.entries {
-		if e.kind != kindCheckpoint {
-			continue
-		}
-		ref := &checkpointRef{}
-		if err := json.Unmarshal(e.payload, ref); err != nil {
-			return nil, fmt.Errorf("checkpoint record %d: %w", e.at.Position, err)
-		}
-		if ref.Position == position {
-			return ref, nil
-		}
+	named, err := h.checkpoints()
+	if i := slices.IndexFunc(named, func(ref checkpointRef) bool { return ref.Position == position }); i >= 0 {
+		return &named[i], nil
 	}
-	return nil, nil
+	return nil, err
 }
 
 // Position returns the position up to which the journal was read.
@@ -230,19 +217,8 @@ func (w *Walker) readOn(s history) ([]Entry, error) {
 	if w.at.Hash != (digest{}) && before != w.at || s.header.Journal != w.journal {
 		return nil, fmt.Errorf("%w: position %d has another hash", ErrDiverged, w.at.Position)
 	}
-	var out []Entry
-	for _, e := range s.entries {
-		if e.at.Position <= w.at.Position {
-			continue
-		}
-		out = append(out, Entry{
-			Position: e.at.Position, Kind: string(e.kind), Data: e.payload,
-			Prev: before.Hash.String(), Hash: e.at.Hash.String(),
-		})
-		before = e.at
-	}
-	w.at = before
-	return out, nil
+	w.at = s.header.Head
+	return s.entriesAfter(before), nil
 }
 
 // After returns the place of an entry of the walked journal.
