@@ -91,7 +91,7 @@ func TestDeniedClusterIsCutOffWithinTwoSeconds(t *testing.T) {
 	broker := waiting{transporttest.NewBroker(), make(chan string, 2*each)}
 	gate := access.NewGate()
 	gate.Set(access.Policy{})
-	s := newSite(t, broker, func(s *Server) { s.access = gate })
+	s := newSite(t, broker, func(s *Server) { s.opts.Access = gate })
 
 	var rome, paris []agent
 	for i := range each {
@@ -137,7 +137,7 @@ func TestDeniedClusterIsCutOffWithinTwoSeconds(t *testing.T) {
 
 func TestClustersAreRefusedUntilAccessListsAreKnown(t *testing.T) {
 	gate := access.NewGate()
-	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.access = gate })
+	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.opts.Access = gate })
 	got := s.send(t, s.client(t, "rome"), http.MethodGet, "/api/v1/ping", "")
 	if got.problem.Reason != string(fault.Unavailable) || got.Header.Get("Retry-After") != "1" {
 		t.Errorf("%s %s", got.Status, got.body)
@@ -147,7 +147,7 @@ func TestClustersAreRefusedUntilAccessListsAreKnown(t *testing.T) {
 func TestClosedConnectionsAreForgotten(t *testing.T) {
 	gate := access.NewGate()
 	gate.Set(access.Policy{})
-	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.access = gate })
+	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.opts.Access = gate })
 	client := s.client(t, "rome")
 	s.send(t, client, http.MethodGet, "/api/v1/ping", "")
 	client.CloseIdleConnections()

@@ -28,7 +28,6 @@ const (
 	totalConnections = 16384
 )
 
-// connections holds the open connections of a server.
 type connections struct {
 	// mu guards the following fields.
 	mu   sync.Mutex

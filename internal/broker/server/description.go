@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -274,10 +275,6 @@ func (d *description) bodyLimit(o operation) int64 {
 	return min(d.maxBody, smallBody)
 }
 
-// takesBody reports whether the operation of a pattern reads a body.
-func (d *description) takesBody(pattern string) bool { return d.operations[pattern].body != nil }
-
-// readBody reads and validates the body.
 func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operation) (io.ReadCloser, error) {
 	size := d.bodyLimit(o)
 	if r.ContentLength >= 0 && r.ContentLength < size {
@@ -287,10 +284,10 @@ func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operati
 		return nil, err
 	}
 	raw, err := d.readAll(w, r, d.bodyLimit(o))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = checkDensity(raw)
 	}
-	if err := checkDensity(raw); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
@@ -392,4 +389,50 @@ func collectFindings(e *jsonschema.ValidationError, found map[string]bool) {
 	default:
 		found[at+e.ErrorKind.LocalizedString(english)] = true
 	}
+}
+
+// explainNewerCaller returns a text for the refusal of a body that says what to do if the caller speaks a newer minor
+// version than this broker; "" if it does not.
+func (d *description) explainNewerCaller(minor int32) string {
+	if minor <= d.minor {
+		return ""
+	}
+	return fmt.Sprintf(" (the caller speaks v1.%d, this broker v1.%d: upgrade the broker, or leave out the new fields)", minor, d.minor)
+}
+
+// dropUnknown removes the fields from value that err reports as unknown. They must not reach the decoder, which
+// matches names without regard to case: an unknown field could overwrite a validated one.
+func dropUnknown(value any, err error) {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return
+	}
+	for _, cause := range invalid.Causes {
+		dropUnknown(value, cause)
+	}
+	if unknown, ok := invalid.ErrorKind.(*kind.AdditionalProperties); ok {
+		object, _ := elementAt(value, invalid.InstanceLocation).(map[string]any)
+		for _, field := range unknown.Properties {
+			delete(object, field)
+		}
+	}
+}
+
+// elementAt returns the element of value at a path of names and indexes, nil if there is none.
+func elementAt(value any, path []string) any {
+	for _, step := range path {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		default:
+			return nil
+		}
+	}
+	return value
 }

@@ -80,7 +80,7 @@ func NewEnrolment(o Options) (*Server, error) {
 	// Requests whose bodies never arrive completely must not use up the rate of their address.
 	s.admitsLate = true
 	s.description.arrived = func(r *http.Request) (func(), error) {
-		return s.limits.admitRequest(callerOf(r.Context()), s.clock.Now())
+		return s.limits.admitRequest(callerOf(r.Context()), s.opts.Clock.Now())
 	}
 	s.registerRoutes(operations{certificates: o.Certificates}, func(op operation) bool { return op.enrolment })
 	s.http.TLSConfig = s.files.EnrolmentTLS("http/1.1")

@@ -208,7 +208,7 @@ func TestRenewalIsOnlyForTheCallersCluster(t *testing.T) {
 		t.Errorf("without an issuer: %s %s", got.Status, got.body)
 	}
 	s = newSite(t, transporttest.NewBroker(), func(s *Server) {
-		s.registerRoutes(operations{broker: transporttest.NewBroker(), certificates: certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.clock, draining: t.Context()}, func(operation) bool { return true })
+		s.registerRoutes(operations{broker: transporttest.NewBroker(), certificates: certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.opts.Clock, draining: t.Context()}, func(operation) bool { return true })
 	})
 	if got := s.send(t, s.client(t, "paris"), post, certificatesPath, `{"csr":"x"}`); got.StatusCode != http.StatusOK {
 		t.Errorf("%s %s", got.Status, got.body)

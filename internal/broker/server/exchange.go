@@ -49,14 +49,14 @@ func callerOf(ctx context.Context) string {
 // serveRequest handles every request: it identifies the caller, enforces its limits, recovers from panics and records the
 // answer.
 func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
-	start := s.clock.Now()
+	start := s.opts.Clock.Now()
 	x := &exchange{}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	if r.ContentLength != 0 {
-		r.Body = &trackedBody{ReadCloser: r.Body, now: s.clock.Now}
+		r.Body = &trackedBody{ReadCloser: r.Body, now: s.opts.Clock.Now}
 	}
 	a := &answer{ResponseWriter: w}
-	defer func() { s.recordExchange(r, x, a, s.clock.Since(start)) }()
+	defer func() { s.recordExchange(r, x, a, s.opts.Clock.Since(start)) }()
 	defer recoverPanic(a, r)
 
 	handler, pattern := s.mux.Handler(r)
@@ -80,7 +80,7 @@ func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 		s.refuseRoute(a, r, handler)
 		return
 	}
-	if !s.description.takesBody(pattern) {
+	if s.description.operations[pattern].body == nil {
 		if err := s.description.dropBody(a, r); err != nil {
 			writeProblem(a, r, err)
 			return
@@ -147,7 +147,7 @@ func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took ti
 	}
 	s.metrics.observeRequest(x.operation, code, took)
 	s.noteRefusal(x)
-	if x.err != nil && x.reason != fault.Internal && s.limits.isRepeated(x.cluster, x.operation+" "+string(x.reason), s.clock.Now()) {
+	if x.err != nil && x.reason != fault.Internal && s.limits.isRepeated(x.cluster, x.operation+" "+string(x.reason), s.opts.Clock.Now()) {
 		return
 	}
 	pairs := []any{"method", r.Method, "operation", x.operation, "cluster", x.cluster,
@@ -157,24 +157,23 @@ func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took ti
 	}
 	switch {
 	case x.gone:
-		s.log.V(1).Info("caller gave up the request", pairs...)
+		s.opts.Log.V(1).Info("caller gave up the request", pairs...)
 	case x.reason == fault.Internal:
 		if x.stack != nil {
 			pairs = append(pairs, "stack", string(x.stack))
 		}
-		s.log.Error(x.err, "request failed", pairs...)
+		s.opts.Log.Error(x.err, "request failed", pairs...)
 	case x.reason == fault.KeyReused:
 		// Every edit of a request begins with this refusal, so it is no sign of a problem.
-		s.log.V(1).Info("request differs from the earlier one with its key", pairs...)
+		s.opts.Log.V(1).Info("request differs from the earlier one with its key", pairs...)
 	case x.err != nil:
-		s.log.Info("request refused", append(pairs, "detail", message.Clip(x.err.Error(), maxLogged))...)
+		s.opts.Log.Info("request refused", append(pairs, "detail", message.Clip(x.err.Error(), maxLogged))...)
 	default:
 		// This line is only for debugging: the broker itself logs what a request changed.
-		s.log.V(1).Info("request served", pairs...)
+		s.opts.Log.V(1).Info("request served", pairs...)
 	}
 }
 
-// answer records the status of a response.
 type answer struct {
 	http.ResponseWriter
 	status int

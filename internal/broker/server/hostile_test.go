@@ -39,7 +39,7 @@ func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 		"an unknown method":        {http.MethodPut, reservationsPath, nil, "405"},
 		"too many requests":        {post, reservationsPath, func(s *Server) { s.limits.inFlight = 0 }, "429"},
 		"a bad parameter":          {post, reservationsPath + "/no_name/status", nil, "400"},
-		"too many bytes of bodies": {post, "/api/v1/advertisements", func(s *Server) { _ = s.limits.admitBody("rome", bodyBurst, s.clock.Now()) }, "429"},
+		"too many bytes of bodies": {post, "/api/v1/advertisements", func(s *Server) { _ = s.limits.admitBody("rome", bodyBurst, s.opts.Clock.Now()) }, "429"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -45,9 +45,9 @@ type vouchedKey struct{}
 func (s *Server) Answer(w http.ResponseWriter, r *http.Request, clusterID string) {
 	ctx, shut := context.WithCancelCause(r.Context())
 	defer shut(nil)
-	if s.access != nil {
+	if s.opts.Access != nil {
 		// If Enter refuses the cluster, serveRequest refuses the request.
-		if leave, err := s.access.Enter(clusterID, shut); err == nil {
+		if leave, err := s.opts.Access.Enter(clusterID, shut); err == nil {
 			defer leave()
 		}
 	}
@@ -65,10 +65,10 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request, clusterID string
 // clusterOf returns the cluster that was vouched for, or the one named in r's certificate, if it takes part now.
 func (s *Server) clusterOf(r *http.Request) (string, error) {
 	if id, ok := r.Context().Value(vouchedKey{}).(string); ok {
-		if s.access == nil {
+		if s.opts.Access == nil {
 			return id, nil
 		}
-		return id, s.access.Check(id)
+		return id, s.opts.Access.Check(id)
 	}
 	credentials, err := s.files.Current()
 	if err != nil {
@@ -78,11 +78,11 @@ func (s *Server) clusterOf(r *http.Request) (string, error) {
 	if !ok {
 		return "", errors.New("request without a connection")
 	}
-	id, err := c.identifyCaller(r.TLS, credentials.AgentsCA, s.clock.Now())
-	if err != nil || s.access == nil {
+	id, err := c.identifyCaller(r.TLS, credentials.AgentsCA, s.opts.Clock.Now())
+	if err != nil || s.opts.Access == nil {
 		return id, err
 	}
-	return id, c.enterGate(s.access, id)
+	return id, c.enterGate(s.opts.Access, id)
 }
 
 // trustDigest returns the digest of the roots that agents must have.
@@ -117,7 +117,6 @@ func (c *connection) identifyCaller(state *tls.ConnectionState, agentsCA *x509.C
 	return id, nil
 }
 
-// verifyChain verifies a certificate chain, and returns the time until which the chain is valid.
 func verifyChain(certificates []*x509.Certificate, roots *x509.CertPool, now time.Time) (time.Time, error) {
 	chains, err := pki.VerifyChain(certificates, roots, now, x509.ExtKeyUsageClientAuth)
 	if err != nil {

@@ -45,15 +45,11 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	if registerer == nil {
 		return m, nil
 	}
-	var err error
-	if m.requests, err = registerOnce(registerer, m.requests); err != nil {
-		return nil, err
-	}
-	if m.duration, err = registerOnce(registerer, m.duration); err != nil {
-		return nil, err
-	}
-	m.refusals, err = registerOnce(registerer, m.refusals)
-	return m, err
+	var errs [3]error
+	m.requests, errs[0] = registerOnce(registerer, m.requests)
+	m.duration, errs[1] = registerOnce(registerer, m.duration)
+	m.refusals, errs[2] = registerOnce(registerer, m.refusals)
+	return m, errors.Join(errs[:]...)
 }
 
 // registerOnce returns the existing collector if there is one, so that the servers of one process share it.
@@ -72,7 +68,6 @@ func (m *metrics) observeRequest(operation string, code int, took time.Duration)
 	m.duration.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-// noteRefusal reports a request that was refused for exceeding a budget.
 func (s *Server) noteRefusal(x *exchange) {
 	if stopped, ok := errors.AsType[*fault.Error](x.err); ok && stopped.Figure != "" {
 		s.overBudget(x.cluster, stopped.Figure, stopped.Detail)
@@ -83,10 +78,10 @@ func (s *Server) noteRefusal(x *exchange) {
 // logs only closed connections; recordExchange logs refused calls.
 func (s *Server) overBudget(member, figure, detail string) {
 	s.metrics.refusals.WithLabelValues(figure).Inc()
-	if figure == "connections" && !s.limits.isRepeated(member, figure, s.clock.Now()) {
-		s.log.Info("connection closed", "cluster", member, "detail", detail)
+	if figure == "connections" && !s.limits.isRepeated(member, figure, s.opts.Clock.Now()) {
+		s.opts.Log.Info("connection closed", "cluster", member, "detail", detail)
 	}
-	if s.onRefusal != nil {
-		s.onRefusal(member, figure, detail)
+	if s.opts.OnRefusal != nil {
+		s.opts.OnRefusal(member, figure, detail)
 	}
 }

@@ -85,10 +85,7 @@ func (o operations) RequestQuote(ctx context.Context, r v1.RequestQuoteRequestOb
 }
 
 func (o operations) ReleaseQuote(ctx context.Context, r v1.ReleaseQuoteRequestObject) (v1.ReleaseQuoteResponseObject, error) {
-	if err := o.broker.ReleaseQuote(ctx, callerOf(ctx), r.Name); err != nil {
-		return nil, err
-	}
-	return v1.ReleaseQuote204Response{}, nil
+	return v1.ReleaseQuote204Response{}, o.broker.ReleaseQuote(ctx, callerOf(ctx), r.Name)
 }
 
 func (o operations) GetReservation(ctx context.Context, r v1.GetReservationRequestObject) (v1.GetReservationResponseObject, error) {
@@ -119,10 +116,7 @@ func (o operations) ReleaseReservation(ctx context.Context, r v1.ReleaseReservat
 }
 
 func (o operations) ReportStatus(ctx context.Context, r v1.ReportStatusRequestObject) (v1.ReportStatusResponseObject, error) {
-	if err := o.broker.ReportStatus(ctx, callerOf(ctx), r.Name, r.Body); err != nil {
-		return nil, err
-	}
-	return v1.ReportStatus204Response{}, nil
+	return v1.ReportStatus204Response{}, o.broker.ReportStatus(ctx, callerOf(ctx), r.Name, r.Body)
 }
 
 func (o operations) FetchInstructions(ctx context.Context, r v1.FetchInstructionsRequestObject) (v1.FetchInstructionsResponseObject, error) {
@@ -160,10 +154,7 @@ func (o operations) ListCosts(ctx context.Context, r v1.ListCostsRequestObject) 
 }
 
 func (o operations) AnnounceHoldings(ctx context.Context, r v1.AnnounceHoldingsRequestObject) (v1.AnnounceHoldingsResponseObject, error) {
-	if err := o.broker.AnnounceHoldings(ctx, callerOf(ctx), r.Body); err != nil {
-		return nil, err
-	}
-	return v1.AnnounceHoldings204Response{}, nil
+	return v1.AnnounceHoldings204Response{}, o.broker.AnnounceHoldings(ctx, callerOf(ctx), r.Body)
 }
 
 func (o operations) SendMessage(ctx context.Context, r v1.SendMessageRequestObject) (v1.SendMessageResponseObject, error) {
@@ -171,10 +162,7 @@ func (o operations) SendMessage(ctx context.Context, r v1.SendMessageRequestObje
 		return nil, err
 	}
 	r.Body.From = callerOf(ctx)
-	if err := o.broker.SendMessage(ctx, callerOf(ctx), r.Body); err != nil {
-		return nil, err
-	}
-	return v1.SendMessage204Response{}, nil
+	return v1.SendMessage204Response{}, o.broker.SendMessage(ctx, callerOf(ctx), r.Body)
 }
 
 func (o operations) ReceiveMessages(ctx context.Context, r v1.ReceiveMessagesRequestObject) (v1.ReceiveMessagesResponseObject, error) {

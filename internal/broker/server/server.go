@@ -82,13 +82,9 @@ type Options struct {
 // Server is the REST API as a runnable of a controller-runtime manager: for agents (New) or for clusters without a
 // certificate (NewEnrolment).
 type Server struct {
-	name     string
-	addr     string
-	listener net.Listener
-	direct   net.Listener
-	files    *pki.Files
-	log      logr.Logger
-	clock    clock.PassiveClock
+	opts  Options
+	name  string
+	files *pki.Files
 
 	// identify returns the caller, for limits, logs and operations.
 	identify func(*http.Request) (string, error)
@@ -103,14 +99,11 @@ type Server struct {
 	limits            *limits
 	// admitsLate makes a request count against the limits once its body has arrived, instead of at its start.
 	admitsLate bool
-	// onRefusal is called when a member exceeds its budget; nil for none.
-	onRefusal func(member, figure, detail string)
-	access    *access.Gate
-	metrics   *metrics
-	mux       *http.ServeMux
-	http      *http.Server
-	drain     context.CancelFunc
-	witness   func(clusterID, cursor string)
+	metrics    *metrics
+	mux        *http.ServeMux
+	http       *http.Server
+	drain      context.CancelFunc
+	witness    func(clusterID, cursor string)
 	// certificateProblem is the last logged problem with the certificate files.
 	certificateProblem atomic.Value
 }
@@ -128,14 +121,13 @@ func New(o Options) (*Server, error) {
 	s.drain = drain
 	s.identify = s.clusterOf
 	s.unknownPath = "no such path: " + documentPath + " describes the API"
-	s.onRefusal = o.OnRefusal
 	if o.Access != nil {
 		s.limits.set = o.Access.Limits
 		s.memberConnections = func() int { return cmp.Or(o.Access.Limits().Connections, defaultConnections) }
 	}
 	s.witness = o.Broker.Witness
 	s.registerRoutes(operations{
-		broker: o.Broker, certificates: o.Certificates, renewals: newLimits(renewalRate, renewalBurst), costs: newLimits(costsRate, costsBurst), clock: s.clock,
+		broker: o.Broker, certificates: o.Certificates, renewals: newLimits(renewalRate, renewalBurst), costs: newLimits(costsRate, costsBurst), clock: s.opts.Clock,
 		trust: s.trustDigest, draining: draining,
 	},
 		func(op operation) bool { return !op.enrolment })
@@ -146,6 +138,7 @@ func newServer(o Options, name string) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	o.Addr = cmp.Or(o.Addr, ":8443")
 	files, err := pki.OpenFiles(o.CertDir, o.Clock.Now)
 	if err != nil {
 		return nil, fmt.Errorf("%s server: %w", name, err)
@@ -159,30 +152,24 @@ func newServer(o Options, name string) (*Server, error) {
 		return nil, fmt.Errorf("%s server: %w", name, err)
 	}
 	s := &Server{
+		opts:        o,
 		name:        name,
-		addr:        cmp.Or(o.Addr, ":8443"),
-		listener:    o.Listener,
-		direct:      o.Direct,
 		files:       files,
-		log:         o.Log,
-		clock:       o.Clock,
 		description: d,
 		limits:      newLimits(cmp.Or(o.Rate, defaultRate), cmp.Or(o.Burst, defaultBurst)),
 		metrics:     m,
-		access:      o.Access,
 		drain:       func() {},
 		witness:     func(string, string) {},
 
 		maxConnections:    totalConnections,
 		memberConnections: func() int { return defaultConnections },
 	}
-	d.admitBody = func(caller string, size int64) error { return s.limits.admitBody(caller, size, s.clock.Now()) }
+	d.admitBody = func(caller string, size int64) error { return s.limits.admitBody(caller, size, s.opts.Clock.Now()) }
 	s.http = s.newHTTPServer()
 	s.certificateProblem.Store("")
 	return s, nil
 }
 
-// registerRoutes registers the routes of the wanted operations.
 func (s *Server) registerRoutes(o operations, wanted func(operation) bool) {
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc(documentPattern, func(w http.ResponseWriter, _ *http.Request) {
@@ -231,7 +218,7 @@ func (s *Server) newHTTPServer() *http.Server {
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: maxStreamBuffer, MaxReceiveBufferPerConnection: maxConnectionBuffer,
 		},
-		ErrorLog: stdlog.New(connectionLog{s.log}, "", 0),
+		ErrorLog: stdlog.New(connectionLog{s.opts.Log}, "", 0),
 	}
 }
 
@@ -244,7 +231,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	served := make(chan error, len(listeners))
 	for _, listener := range listeners {
-		s.log.Info("serving the "+s.name+" API", "address", listener.Addr().String())
+		s.opts.Log.Info("serving the "+s.name+" API", "address", listener.Addr().String())
 		go func() { served <- s.http.ServeTLS(netutil.LimitListener(listener, s.maxConnections), "", "") }()
 	}
 	select {
@@ -269,17 +256,17 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 func (s *Server) openListeners(ctx context.Context) ([]net.Listener, error) {
-	front := s.listener
+	front := s.opts.Listener
 	if front == nil {
 		var err error
-		if front, err = new(net.ListenConfig).Listen(ctx, "tcp", s.addr); err != nil {
+		if front, err = new(net.ListenConfig).Listen(ctx, "tcp", s.opts.Addr); err != nil {
 			return nil, fmt.Errorf("%s server: %w", s.name, err)
 		}
 	}
-	if s.direct == nil {
+	if s.opts.Direct == nil {
 		return []net.Listener{front}, nil
 	}
-	return []net.Listener{front, s.direct}, nil
+	return []net.Listener{front, s.opts.Direct}, nil
 }
 
 // NeedLeaderElection returns false, because followers also serve.
@@ -330,10 +317,10 @@ func (s *Server) noteCertificates() {
 		return
 	}
 	if problem != nil {
-		s.log.Error(problem, "replaced certificate files cannot be used; the previous certificate stays in use")
+		s.opts.Log.Error(problem, "replaced certificate files cannot be used; the previous certificate stays in use")
 		return
 	}
-	s.log.Info("replaced certificate files are in use")
+	s.opts.Log.Info("replaced certificate files are in use")
 }
 
 // connectionLog receives the messages of net/http about failed connections, such as those without a certificate.
