@@ -222,7 +222,6 @@ func (f *Figures) AddCluster(c *ledger.Cluster, m Member) {
 	f.clusters = append(f.clusters, clusterFigures{Cluster: *c, Member: m, placements: c.Placements()})
 }
 
-// resourcesByState returns the cluster's amounts of the resources that it lends, by state.
 func (c *clusterFigures) resourcesByState() map[string]quantity.Amounts {
 	used := quantity.Amounts{}
 	for _, amounts := range c.Used {
@@ -341,7 +340,6 @@ func (c *clusterFigures) exportCluster(out sink, now time.Time) {
 	if !c.Heard.IsZero() {
 		out.sendGauge(heardDesc, float64(c.Heard.UnixMilli())/1000, c.Label)
 	}
-	out.sendGauge(placementsDesc, float64(c.placements), c.Label)
 	if share, known := c.Record.Share(now); known {
 		out.sendGauge(reliabilityDesc, share, c.Label)
 	}
@@ -352,8 +350,7 @@ func (c *clusterFigures) exportCluster(out sink, now time.Time) {
 			}
 		}
 	}
-	exportResources(out, c.Label, c.resourcesByState())
-	exportOutcomes(out, c.Label, &c.Record)
+	exportMember(out, c.Label, c.placements, c.resourcesByState(), &c.Record)
 }
 
 func (o *othersFigures) exportOthers(out sink) {
@@ -363,18 +360,14 @@ func (o *othersFigures) exportOthers(out sink) {
 	for _, phase := range []term.ClusterPhase{term.Active, term.Stale, term.Inactive} {
 		out.sendGauge(phaseDesc, float64(o.phases[phase]), otherMembers, string(phase))
 	}
-	out.sendGauge(placementsDesc, float64(o.placements), otherMembers)
-	exportResources(out, otherMembers, o.resources)
-	exportOutcomes(out, otherMembers, &o.record)
+	exportMember(out, otherMembers, o.placements, o.resources, &o.record)
 }
 
-func exportOutcomes(out sink, member string, r *reputation.Record) {
+func exportMember(out sink, member string, placements int, resources map[string]quantity.Amounts, r *reputation.Record) {
+	out.sendGauge(placementsDesc, float64(placements), member)
 	for outcome, count := range outcomes {
 		out.sendCounter(outcomesDesc, float64(count(r)), outcome, member)
 	}
-}
-
-func exportResources(out sink, member string, resources map[string]quantity.Amounts) {
 	for state, amounts := range resources {
 		for name, amount := range amounts {
 			unit, base := unitOf(name)

@@ -61,7 +61,6 @@ func (f *Figures) AddCosts(book *costs.Book, label func(member string) string) {
 	})
 }
 
-// exportCosts sends the metrics of the accounts.
 func (f *costFigures) exportCosts(out sink) {
 	for pair, held := range f.held {
 		unit, per := unitOf(pair.resource)
@@ -93,8 +92,6 @@ func addComparison(to map[pairCurrency]costs.Comparison, pair pairCurrency, c co
 	to[pair] = sum
 }
 
-// unitOf returns the value of the label unit for a resource, and the number of base units in that
-// unit.
 func unitOf(name corev1.ResourceName) (unit string, base float64) {
 	switch {
 	case name == corev1.ResourceCPU:

@@ -25,9 +25,6 @@ const (
 // Meter holds the counters and histograms of this process. They continue when a new term begins,
 // but only the serving replica exports them. CountConflict and TimeCommit are safe for concurrent
 // use; the broker's lock guards all other calls.
-//
-// To keep the cost of an event low, metrics with label values are looked up only once and then
-// cached.
 type Meter struct {
 	// Members is how many members have metrics of their own. All others share one label.
 	Members int
@@ -36,17 +33,13 @@ type Meter struct {
 	// ends, so that no count moves to another label.
 	named map[string]bool
 
-	entered  *prometheus.CounterVec
-	rejected *prometheus.CounterVec
-	moves    *prometheus.CounterVec
-	// enteredBy and rejectedFor cache counters of the vectors entered and rejected, by label values.
-	enteredBy   map[phaseEntry]prometheus.Counter
-	rejectedFor map[decision.Reason]prometheus.Counter
-
-	decisions      counters
-	advertisements counters
-	preemptions    counters
-	ended          counters
+	entered        *prometheus.CounterVec
+	rejected       *prometheus.CounterVec
+	moves          *prometheus.CounterVec
+	decisions      *prometheus.CounterVec
+	advertisements *prometheus.CounterVec
+	preemptions    *prometheus.CounterVec
+	ended          *prometheus.CounterVec
 	recordBytes    prometheus.Counter
 	conflicts      prometheus.Counter
 
@@ -59,29 +52,15 @@ type Meter struct {
 	journalBatch  prometheus.Histogram
 }
 
-// phaseEntry is a phase and the label of the requester whose reservation entered it.
-type phaseEntry struct {
-	phase     ledger.Phase
-	requester string
-}
-
-// counters is a vector of counters with one label. The values of the label are fixed, so that all
-// counters are exported from the start.
-type counters struct {
-	*prometheus.CounterVec
-	by map[string]prometheus.Counter
-}
-
-func newCounters(name, help, label string, values ...string) counters {
-	c := counters{newCounterVec(name, help, label), map[string]prometheus.Counter{}}
+// newCounters returns counters with one label. The values of the label are fixed, so that all counters are
+// exported from the start.
+func newCounters(name, help, label string, values ...string) *prometheus.CounterVec {
+	c := newCounterVec(name, help, label)
 	for _, v := range values {
-		c.by[v] = c.WithLabelValues(v)
+		c.WithLabelValues(v)
 	}
 	return c
 }
-
-// countValue increments the counter of one of the fixed values.
-func (c counters) countValue(value string) { c.by[value].Inc() }
 
 func newCounterVec(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -128,7 +107,6 @@ func New(members int) *Meter {
 	}
 	m := &Meter{
 		Members: members, named: map[string]bool{},
-		enteredBy: map[phaseEntry]prometheus.Counter{}, rejectedFor: map[decision.Reason]prometheus.Counter{},
 
 		entered:  newCounterVec("broker_reservations_total", "Times that reservations entered a phase, by requester.", "phase", "requester"),
 		rejected: newCounterVec("broker_candidates_rejected_total", "Candidates that could not serve a request, by reason; a decision rejects many.", "reason"),
@@ -166,7 +144,6 @@ func New(members int) *Meter {
 	return m
 }
 
-// collectors returns all metrics of the meter.
 func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.entered, m.rejected, m.moves, m.decisions, m.advertisements, m.preemptions, m.ended, m.recordBytes, m.conflicts,
@@ -186,32 +163,21 @@ func (m *Meter) Label(id string) string {
 	return id
 }
 
-// noteEntered counts a reservation that entered a phase.
-func (m *Meter) noteEntered(phase ledger.Phase, requester string) {
-	key := phaseEntry{phase, m.Label(requester)}
-	c := m.enteredBy[key]
-	if c == nil {
-		c = m.entered.WithLabelValues(string(phase), key.requester)
-		m.enteredBy[key] = c
-	}
-	c.Inc()
-}
-
 // CountDecision counts the result of a new request, unless no decision was made.
 func (m *Meter) CountDecision(r *ledger.Reservation, err error) {
 	switch {
 	case err == nil && r.Waiting != nil:
-		m.decisions.countValue(Queued)
+		m.decisions.WithLabelValues(Queued).Inc()
 	case err == nil:
-		m.decisions.countValue(Granted)
+		m.decisions.WithLabelValues(Granted).Inc()
 	case fault.ReasonOf(err) == fault.NoCandidate, fault.ReasonOf(err) == fault.QueueFull:
-		m.decisions.countValue(Refused)
+		m.decisions.WithLabelValues(Refused).Inc()
 	}
 }
 
 // CountAdvertisement counts an advertisement with its result: Material, Unchanged, Repeated,
 // Overtaken or Refused.
-func (m *Meter) CountAdvertisement(result string) { m.advertisements.countValue(result) }
+func (m *Meter) CountAdvertisement(result string) { m.advertisements.WithLabelValues(result).Inc() }
 
 // CountConflict counts a term that ended because another writer changed the journal.
 func (m *Meter) CountConflict() { m.conflicts.Inc() }
@@ -221,12 +187,7 @@ func (m *Meter) TimeDecision(took time.Duration) { m.decision.Observe(took.Secon
 
 // CountRejected counts n candidates that a decision rejected for a reason.
 func (m *Meter) CountRejected(reason decision.Reason, n int) {
-	c := m.rejectedFor[reason]
-	if c == nil {
-		c = m.rejected.WithLabelValues(string(reason))
-		m.rejectedFor[reason] = c
-	}
-	c.Add(float64(n))
+	m.rejected.WithLabelValues(string(reason)).Add(float64(n))
 }
 
 // TimeCommit returns a function for journal.Options.OnCommit. This function measures the duration and
@@ -274,12 +235,12 @@ func (m *Recorder) Observe(e term.Event) {
 	case *ledger.ForgetCluster:
 		m.noteClosed(e)
 	case *ledger.End:
-		m.ended.countValue(string(change.Reason))
+		m.ended.WithLabelValues(string(change.Reason)).Inc()
 	case *ledger.Preempt:
-		m.preemptions.by[victimWarned].Add(float64(len(change.Victims)))
+		m.preemptions.WithLabelValues(victimWarned).Add(float64(len(change.Victims)))
 	case *ledger.Withdraw:
 		if change.Reason == ledger.Preempted {
-			m.preemptions.countValue(victimWithdrawn)
+			m.preemptions.WithLabelValues(victimWithdrawn).Inc()
 		}
 	}
 	if e.Changed != nil {
@@ -287,8 +248,6 @@ func (m *Recorder) Observe(e term.Event) {
 	}
 }
 
-// observeReservation counts the phase that the changed reservation has entered, and measures the
-// duration of the step that the event has ended.
 func (m *Recorder) observeReservation(e term.Event) {
 	r := e.Changed
 	m.notePhase(e.Prior.Phase, r, e.At)
@@ -326,7 +285,7 @@ func (m *Recorder) notePhase(before ledger.Phase, r *ledger.Reservation, at time
 	if phase == before {
 		return
 	}
-	m.noteEntered(phase, r.Requester)
+	m.entered.WithLabelValues(string(phase), m.Label(r.Requester)).Inc()
 	if before == ledger.Releasing {
 		m.observeTraced(m.release, at.Sub(r.EndedAt), r)
 	}
@@ -341,7 +300,6 @@ func (m *Recorder) noteClosed(e term.Event) {
 	}
 }
 
-// waitResult returns how the wait of a reservation ended, for the metrics.
 func waitResult(r *ledger.Reservation) string {
 	switch r.EndReason {
 	case "":
