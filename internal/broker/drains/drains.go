@@ -140,7 +140,7 @@ func (ds *Drains) correctRecall(r *ledger.Reservation, known *ledger.CallBack) *
 	p := r.Placement(known.Placement)
 	d, drained := ds.findEmptying(p.Provider)
 	if !drained {
-		return &ledger.Recall{PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}}
+		return &ledger.Recall{PlacementRef: r.Ref(p)}
 	}
 	if e := newDrainRecall(r, p, known.Drained, d); !e.Ends.Equal(known.Ends) || e.Message != known.Message {
 		return e
@@ -151,10 +151,7 @@ func (ds *Drains) correctRecall(r *ledger.Reservation, known *ledger.CallBack) *
 // newDrainRecall returns the event that recalls a placement because of a drain that began at the
 // given time.
 func newDrainRecall(r *ledger.Reservation, p *ledger.Placement, began time.Time, d Drain) *ledger.Recall {
-	return &ledger.Recall{
-		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number},
-		Ends:         began.Add(d.Notice), Drained: began, Message: d.Reason,
-	}
+	return &ledger.Recall{PlacementRef: r.Ref(p), Ends: began.Add(d.Notice), Drained: began, Message: d.Reason}
 }
 
 // View describes the drain of a cluster, for display.

@@ -199,7 +199,5 @@ func (h *Healing) RetrySoon() {
 // that the placement is gone.
 func (h *Healing) leavePlacement(r *ledger.Reservation, p *ledger.Placement, why string) error {
 	h.s.Log().Info("healing: gave up one of two placements", "reservation", r.Name, "from", p.Provider, "to", r.Beside(p).Provider, "reason", why)
-	return h.s.Record(ledger.Event{Change: &ledger.Withdraw{
-		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: why,
-	}})
+	return h.s.Record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: r.Ref(p), Reason: why}})
 }

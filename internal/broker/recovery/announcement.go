@@ -91,33 +91,26 @@ func (rc *Recovery) TakeHoldings(clusterID string, h *Holdings) error {
 		return fault.New(fault.Conflict, "no announcement of cluster %q is awaited now: fetch the instructions without a cursor, their field announce says when one is", clusterID)
 	}
 	if len(h.provided) > 0 && !rc.s.Book().HasAgent(clusterID) {
-		e := fault.New(fault.Unavailable, "cluster %q announces placements but has not advertised: advertise first, then announce", clusterID)
-		e.RetryAfter = time.Second
-		return e
+		return fault.New(fault.Unavailable, "cluster %q announces placements but has not advertised: advertise first, then announce", clusterID).RetryIn(time.Second)
 	}
 	// Only the first announcement after a restore ends the reservations that it does not list.
 	first := rc.s.Book().Awaits(clusterID)
 	delete(rc.void, clusterID) // MatchClaims computes this again from the new claims
-	steps := []func() error{
-		func() error { return rc.takeProvided(clusterID, h.provided, first) },
-		func() error { return rc.takeClaims(clusterID, h.claims, first) },
-		func() error {
-			if !first {
-				return nil
-			}
-			return rc.s.Record(ledger.Event{Change: &ledger.Announced{ClusterID: clusterID}})
-		},
+	err := rc.takeProvided(clusterID, h.provided, first)
+	if err == nil {
+		err = rc.takeClaims(clusterID, h.claims, first)
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
+	if err == nil && first {
+		err = rc.s.Record(ledger.Event{Change: &ledger.Announced{ClusterID: clusterID}})
+	}
+	if err != nil {
+		return err
 	}
 	delete(rc.waiting, clusterID)
 	delete(rc.asked, clusterID)
 	rc.MarkSeen(clusterID)
 	rc.announced[clusterID], rc.claims[clusterID] = true, h.claims
-	err := rc.MatchClaims()
+	err = rc.MatchClaims()
 	rc.unblockCluster(clusterID)
 	return err
 }
@@ -226,8 +219,6 @@ func (rc *Recovery) takeOverAmounts(r *ledger.Reservation, p *announcedPlacement
 	return rc.s.Record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.Digest()}})
 }
 
-// withdrawnBefore is the reason recorded for a placement that was given up in a lost part of the
-// journal.
 const withdrawnBefore = "EndedBefore"
 
 func (rc *Recovery) adoptPlacement(clusterID string, p *announcedPlacement) error {
@@ -268,7 +259,7 @@ func (rc *Recovery) endUnannounced(clusterID string, listed map[ledger.Placement
 	for _, r := range rc.s.ReservationsOf(clusterID) {
 		for i := range r.Placements {
 			p := &r.Placements[i]
-			ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
+			ref := r.Ref(p)
 			if p.Provider != clusterID || p.ProviderGone || listed[ref] {
 				continue
 			}
@@ -288,7 +279,6 @@ func (rc *Recovery) endUnannounced(clusterID string, listed map[ledger.Placement
 	return nil
 }
 
-// unclaimedReservations returns the reservations that no requester has claimed yet, sorted by name.
 func (rc *Recovery) unclaimedReservations() []*ledger.Reservation {
 	var out []*ledger.Reservation
 	rc.s.Book().Reservations(func(r *ledger.Reservation) {
@@ -330,7 +320,6 @@ func (rc *Recovery) takeClaims(clusterID string, claims []claim, first bool) err
 	return nil
 }
 
-// claimedReservation returns the reservation that a claim refers to, nil if it is not in the book.
 func (rc *Recovery) claimedReservation(clusterID string, c *claim) *ledger.Reservation {
 	if r := rc.s.Book().Reservation(c.Name); r != nil && r.Requester == clusterID {
 		return r
@@ -349,9 +338,7 @@ func (rc *Recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string
 	if !c.ready || c.releasing || p == nil || p.Ready || !r.Stands(p) {
 		return nil
 	}
-	return rc.s.Record(ledger.Event{Change: &ledger.NodeReady{
-		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Ready: true,
-	}})
+	return rc.s.Record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: r.Ref(p), Ready: true}})
 }
 
 // MatchClaims decides about the unclaimed reservations, which providers have announced and
@@ -422,8 +409,6 @@ func (rc *Recovery) isProcessed(clusterID string, c *claim) bool {
 	return true
 }
 
-// isClaimed reports whether a request is among the claims that its requester has announced and that
-// are not matched yet.
 func (rc *Recovery) isClaimed(q *requests.Request) bool {
 	return slices.ContainsFunc(rc.claims[q.Requester], func(c claim) bool { return c.claimKey() == q.Key })
 }

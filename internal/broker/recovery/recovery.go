@@ -204,8 +204,6 @@ func (rc *Recovery) blockAwaited() {
 	})
 }
 
-// blockUntilAnnounced makes sure that nothing is granted on a cluster until it has announced its
-// holdings.
 func (rc *Recovery) blockUntilAnnounced(clusterID string) {
 	rc.waiting[clusterID] = true
 	if rc.s.Book().Cluster(clusterID) != nil {
@@ -280,9 +278,7 @@ func (rc *Recovery) SettledAt() time.Time {
 // ErrRecovering returns the refusal of a request that cannot be decided before the recovery is
 // over.
 func (rc *Recovery) ErrRecovering() *fault.Error {
-	e := fault.New(fault.Recovering, "%s; nothing was changed, try again", rc.DescribeProgress())
-	e.RetryAfter = recoveryRetry
-	return e
+	return fault.New(fault.Recovering, "%s; nothing was changed, try again", rc.DescribeProgress()).RetryIn(recoveryRetry)
 }
 
 // DescribeProgress says which announcements are missing.

@@ -16,16 +16,12 @@ import (
 // errAwaiting returns the refusal of a change while the provider has not answered yet; what names
 // the unanswered change or request.
 func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
-	e := fault.New(fault.Awaiting, "reservation %q: %s has not answered %s yet; nothing was changed, try again", r.Name, provider, what)
-	e.RetryAfter = term.AnswerRetry
-	return e
+	return fault.New(fault.Awaiting, "reservation %q: %s has not answered %s yet; nothing was changed, try again", r.Name, provider, what).RetryIn(term.AnswerRetry)
 }
 
-// errBetween returns the refusal of a change while a reservation has placements on two providers.
 func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
-	e := fault.New(fault.Awaiting, "reservation %q: %s or %s will serve it; nothing was changed, try again when one of them serves it alone", r.Name, a.Provider, b.Provider)
-	e.RetryAfter = term.AnswerRetry
-	return e
+	return fault.New(fault.Awaiting, "reservation %q: %s or %s will serve it; nothing was changed, try again when one of them serves it alone",
+		r.Name, a.Provider, b.Provider).RetryIn(term.AnswerRetry)
 }
 
 // checkAmounts returns an error if the provider cannot be asked for the wanted amounts now. A
@@ -123,7 +119,5 @@ func (rs *Reservations) settleChange(r *ledger.Reservation, p *ledger.Placement,
 	}
 	rs.s.Log().Info("provider answered a change", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
 		"generation", report.Change, "resources", asked.Amounts.Describe(), "refused", refused)
-	return rs.s.Record(ledger.Event{Change: &ledger.Settle{
-		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
-	}})
+	return rs.s.Record(ledger.Event{Change: &ledger.Settle{PlacementRef: r.Ref(p), Generation: report.Change, Refused: refused}})
 }

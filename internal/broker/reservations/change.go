@@ -62,8 +62,6 @@ func (rs *Reservations) EditReservation(r *ledger.Reservation, e Edit) error {
 	return rs.s.Record(ledger.Event{By: e.By, Change: change})
 }
 
-// requestAfter returns what the request of the reservation would be after the change, or an error
-// if that request would be invalid.
 func (e Edit) requestAfter(r *ledger.Reservation) (*requests.Request, error) {
 	q := requests.Of(r)
 	q.Duration, q.Amounts = e.Duration, e.Amounts
@@ -73,8 +71,6 @@ func (e Edit) requestAfter(r *ledger.Reservation) (*requests.Request, error) {
 	return q, q.Complete()
 }
 
-// newEnd returns when a reservation with a new duration ends, or an error if that time is in the
-// past.
 func (rs *Reservations) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
 	until, now := rs.endTime(r, duration), rs.s.Now()
 	if !until.After(now) {

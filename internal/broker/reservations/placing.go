@@ -91,8 +91,6 @@ func (rs *Reservations) ReplacePlacement(r *ledger.Reservation) error {
 	return rs.s.Record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.Provider, Price: c.Price, Explanation: c.Explanation}})
 }
 
-// endOrRequeue ends a reservation that no further provider can serve, or puts it into the queue if
-// the request asks for that.
 func (rs *Reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
 	if !rs.s.SettledAt().IsZero() {
 		return nil // tried again when the recovery is over
@@ -103,11 +101,10 @@ func (rs *Reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) er
 	last := r.Current()
 	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected)}
 	end.Message = last.Provider + " gave it up (" + last.Withdrawn + ") and " + why.Detail
-	if last.Withdrawn == ledger.Preempted {
+	switch last.Withdrawn {
+	case ledger.Preempted:
 		end.Reason = ledger.EndPreempted
 		end.Message = "it made room on " + last.Provider + " for a request of a higher priority, and " + why.Detail
-	}
-	switch last.Withdrawn {
 	case ledger.Recalled:
 		end.Message = last.Provider + " has called it back, and " + why.Detail
 	case ledger.Drained:
@@ -119,10 +116,7 @@ func (rs *Reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) er
 // WithdrawPlacement gives up a placement and finds another one, unless the reservation has a second
 // placement that stands.
 func (rs *Reservations) WithdrawPlacement(r *ledger.Reservation, p *ledger.Placement, reason string) error {
-	err := rs.s.Record(ledger.Event{Change: &ledger.Withdraw{
-		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
-	}})
-	if err != nil {
+	if err := rs.s.Record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: r.Ref(p), Reason: reason}}); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerWithdrawn)

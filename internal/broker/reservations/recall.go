@@ -44,7 +44,7 @@ func (rs *Reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, s
 	if said == nil && (known == nil || known.IsDrain()) || known != nil && known.Placement != p.Number {
 		return nil
 	}
-	e := &ledger.Recall{PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}}
+	e := &ledger.Recall{PlacementRef: r.Ref(p)}
 	if said != nil {
 		left := longestRecall
 		if said.RemainingSeconds < left.Seconds() {

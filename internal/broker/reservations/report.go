@@ -14,7 +14,6 @@ import (
 
 // TakeProviderReport processes the report of a provider about a placement.
 func (rs *Reservations) TakeProviderReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
-	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	if report.Change != 0 {
 		if report.State == v1.StatusReportStateAcknowledged || report.State == v1.StatusReportStateRefused {
 			return rs.settleChange(r, p, report)
@@ -26,19 +25,19 @@ func (rs *Reservations) TakeProviderReport(r *ledger.Reservation, p *ledger.Plac
 		if !p.AcknowledgedAt.IsZero() && r.Stands(p) {
 			return nil
 		}
-		return rs.s.Record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: ref}})
+		return rs.s.Record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: r.Ref(p)}})
 	case v1.StatusReportStateProvisioning:
 		if r.ProvisioningOf(p) != nil {
 			return nil
 		}
-		return rs.s.Record(ledger.Event{Change: &ledger.Provision{PlacementRef: ref}})
+		return rs.s.Record(ledger.Event{Change: &ledger.Provision{PlacementRef: r.Ref(p)}})
 	case v1.StatusReportStateRefused:
 		return rs.takeRefusal(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ProviderGone {
 			return nil
 		}
-		return rs.s.Record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}})
+		return rs.s.Record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: r.Ref(p)}})
 	default:
 		return errMisplaced(report)
 	}
@@ -48,19 +47,18 @@ func (rs *Reservations) TakeProviderReport(r *ledger.Reservation, p *ledger.Plac
 // provider had not acknowledged the placement, it created nothing, so the capacity is free at
 // once. Otherwise the provider must still report Gone.
 func (rs *Reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
-	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	wasAcknowledged := !p.AcknowledgedAt.IsZero()
 	if r.Stands(p) {
 		reason := report.Reason
 		if reason == "" || ledger.IsReserved(reason) {
 			reason = string(v1.StatusReportStateRefused)
 		}
-		if err := rs.s.Record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
+		if err := rs.s.Record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: r.Ref(p), Reason: reason, Refused: true}}); err != nil {
 			return err
 		}
 	}
 	if !wasAcknowledged && !p.ProviderGone {
-		if err := rs.s.Record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
+		if err := rs.s.Record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: r.Ref(p)}}); err != nil {
 			return err
 		}
 	}
@@ -73,7 +71,6 @@ func (rs *Reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, 
 
 // TakeConsumerReport processes the report of a requester about a placement.
 func (rs *Reservations) TakeConsumerReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
-	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	switch report.State {
 	case v1.StatusReportStateReady, v1.StatusReportStateNotReady:
 		ready := report.State == v1.StatusReportStateReady
@@ -81,12 +78,12 @@ func (rs *Reservations) TakeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 		if known && r.Stands(p) {
 			return nil
 		}
-		return rs.s.Record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
+		return rs.s.Record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: r.Ref(p), Ready: ready}})
 	case v1.StatusReportStateConnecting:
 		if !rs.s.Book().MayConnect(r, p, rs.s.Now()) {
 			return nil // the usual deadline stays
 		}
-		return rs.s.Record(ledger.Event{Change: &ledger.Connect{PlacementRef: ref}})
+		return rs.s.Record(ledger.Event{Change: &ledger.Connect{PlacementRef: r.Ref(p)}})
 	case v1.StatusReportStateVacant:
 		return rs.s.ReleaseVacant(r, p)
 	case v1.StatusReportStateRefused:
@@ -95,7 +92,7 @@ func (rs *Reservations) TakeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 		if p.ConsumerGone {
 			return nil
 		}
-		return rs.s.Record(ledger.Event{Change: &ledger.ConsumerGone{PlacementRef: ref}})
+		return rs.s.Record(ledger.Event{Change: &ledger.ConsumerGone{PlacementRef: r.Ref(p)}})
 	default:
 		return errMisplaced(report)
 	}

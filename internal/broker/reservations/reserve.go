@@ -3,6 +3,7 @@
 package reservations
 
 import (
+	"cmp"
 	"encoding/base32"
 	"errors"
 	"fmt"
@@ -105,8 +106,6 @@ func (rs *Reservations) ReserveOrQueue(q *requests.Request) (*ledger.Reservation
 	return r, err
 }
 
-// decideOrQueue chooses a provider for a new request that has passed all checks, and grants it or
-// puts it into the queue.
 func (rs *Reservations) decideOrQueue(q *requests.Request) (*ledger.Reservation, error) {
 	if q.Quote != "" {
 		held, err := rs.s.FindHeld(q)
@@ -159,15 +158,10 @@ func (rs *Reservations) DecideNew(q *requests.Request) (*term.Decision, error) {
 	return choice, err
 }
 
-// grantNew records a new reservation with its first placement. change wraps the reservation in the
-// change to record.
 func (rs *Reservations) grantNew(q *requests.Request, d term.Decision, change func(*ledger.Reserve) ledger.Change) (*ledger.Reservation, error) {
 	reserve := rs.NewReserve(q, "res-")
 	reserve.Provider, reserve.Explanation, reserve.Price = d.Provider, d.Explanation, d.Price
-	reserve.Until = rs.s.Now().Add(q.Duration)
-	if q.Duration == 0 {
-		reserve.Until = rs.s.Now().Add(term.Lease)
-	}
+	reserve.Until = rs.s.Now().Add(cmp.Or(q.Duration, term.Lease))
 	failpoint.Hit(failpoint.BrokerDecided)
 	if err := rs.s.Record(ledger.Event{By: q.By, Change: change(reserve)}); err != nil {
 		return nil, err
@@ -177,8 +171,6 @@ func (rs *Reservations) grantNew(q *requests.Request, d term.Decision, change fu
 	return rs.s.Book().Reservation(reserve.Name), nil
 }
 
-// errPaused returns the refusal of a new request for which a cluster has room, but a waiting
-// request comes first and the queue is paused.
 func (rs *Reservations) errPaused(c *term.Decision) *fault.Error {
 	e := fault.New(fault.NoCandidate, "%s has room, but a waiting request comes first, and the broker's administrator has paused the queue", c.Provider)
 	e.Candidates, e.Rejected = rs.s.DecodeCandidates(c.Explanation), c.Explanation.Rejected()
