@@ -3,6 +3,8 @@ package feed
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -84,10 +86,7 @@ func (f *Feed) Clusters(ctx context.Context) ([]string, error) { return f.takeNa
 func (f *Feed) takeNames(ctx context.Context, set map[string]struct{}) ([]string, error) {
 	for {
 		f.mu.Lock()
-		names := make([]string, 0, len(set))
-		for name := range set {
-			names = append(names, name)
-		}
+		names := slices.Collect(maps.Keys(set))
 		clear(set)
 		more := f.more
 		f.mu.Unlock()

@@ -60,7 +60,6 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
-// keyPrefix is the prefix of keys in the format of Standard Webhooks.
 const keyPrefix = "whsec_"
 
 // minKey is the minimum length of a key in bytes, according to Standard Webhooks.

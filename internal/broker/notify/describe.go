@@ -65,7 +65,6 @@ func (b *Book) recordEvent(r *trail.Record, index int) Event {
 	return out
 }
 
-// apply applies a record of the broker and returns its events.
 func (b *Book) apply(e *journal.Entry) ([]Event, error) {
 	record := &ledger.Event{}
 	if err := record.UnmarshalJSON(e.Data); err != nil {
@@ -156,7 +155,6 @@ func glanceAt(r *ledger.Reservation) glance {
 	return g
 }
 
-// isOver reports whether the reservation has ended and holds nothing.
 func (g *glance) isOver() bool { return g.phase == ledger.Released || g.phase == ledger.Failed }
 
 // isWarned reports whether the requester was told that the reservation must leave its provider, or is to be released

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -97,11 +98,7 @@ func groupSimilar(events []Event) [][]Event {
 // similarityKey returns the key by which events count as similar: the type, and the provider that most likely caused
 // them.
 func (e *Event) similarityKey() [2]string {
-	provider := e.Data.Provider
-	if e.Data.From != "" {
-		provider = e.Data.From
-	}
-	return [2]string{string(e.Type), provider}
+	return [2]string{string(e.Type), cmp.Or(e.Data.From, e.Data.Provider)}
 }
 
 // digests are the texts for lines about several similar events: a noun with a verb, and the preposition before the

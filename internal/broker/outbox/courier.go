@@ -92,7 +92,6 @@ func (c *courier) queueEvents(events []notify.Event, place journal.Place, limit 
 	}
 }
 
-// wakeUp wakes the courier's goroutine.
 func (c *courier) wakeUp() {
 	select {
 	case c.wake <- struct{}{}:
@@ -123,7 +122,6 @@ func (c *courier) nextBatch(horizon time.Time) []notify.Event {
 	return c.first(n)
 }
 
-// first returns the first n events of the queue.
 func (c *courier) first(n int) []notify.Event {
 	out := make([]notify.Event, n)
 	for i := range out {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
@@ -42,7 +43,6 @@ type cursors struct {
 
 func (s *cursors) name() string { return s.journal + "-notifications" }
 
-// readAll returns the stored cursors by channel.
 func (s *cursors) readAll(ctx context.Context) (map[string]cursor, error) {
 	obj, err := s.store.Get(ctx, s.name())
 	if errors.Is(err, journal.ErrNotFound) {
@@ -106,19 +106,9 @@ func (s *cursors) oldestPosition() uint64 {
 }
 
 func (s *cursors) areStored(all map[string]cursor) bool {
-	if s.known == nil || len(all) != len(s.stored) {
-		return false
-	}
-	for channel, c := range all {
-		if known, exists := s.stored[channel]; !exists || !c.isStoredAs(known) {
-			return false
-		}
-	}
-	return true
+	return s.known != nil && maps.EqualFunc(all, s.stored, cursor.isStoredAs)
 }
 
-// storeDue stores cursors if an event was delivered or dropped, if a channel began or ceased to fail, or if storeIdle
-// has passed since they were stored.
 func (s *cursors) storeDue(ctx context.Context, all map[string]cursor, now time.Time) error {
 	due := now.Sub(s.at) >= storeIdle
 	for channel, c := range all {
@@ -131,7 +121,6 @@ func (s *cursors) storeDue(ctx context.Context, all map[string]cursor, now time.
 	return s.storeAll(ctx, all, now)
 }
 
-// deleteObject deletes the object, if it exists.
 func (s *cursors) deleteObject(ctx context.Context) error {
 	if s.known == nil {
 		return nil

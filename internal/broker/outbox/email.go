@@ -15,7 +15,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
 )
 
-// sendEmail sends a message over SMTP.
 func (p *post) sendEmail(ctx context.Context, e *notify.Email, s *secret, m *notify.Message) error {
 	host, port, err := net.SplitHostPort(e.Server)
 	if err != nil {
@@ -43,7 +42,6 @@ func (p *post) sendEmail(ctx context.Context, e *notify.Email, s *secret, m *not
 	return client.DialAndSendWithContext(ctx, letter)
 }
 
-// mailOptions returns the options for the client of a mail server.
 func mailOptions(host string, port int, e *notify.Email, s *secret, dial mail.DialContextFunc) []mail.Option {
 	secure := s.tls.Clone()
 	secure.ServerName = host

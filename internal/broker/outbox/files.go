@@ -235,7 +235,6 @@ func (a *archive) list() ([]string, error) {
 	return names, nil
 }
 
-// endOf verifies a sealed file, and returns the place of its last record.
 func (a *archive) endOf(name string) (journal.Place, error) {
 	file, err := os.Open(a.path(name))
 	if err != nil {
@@ -249,7 +248,6 @@ func (a *archive) endOf(name string) (journal.Place, error) {
 	return journal.Place{Journal: verified.ID, Position: verified.Head, Hash: places[verified.Head]}, nil
 }
 
-// claim takes an open file over from another writer, and seals it.
 func (a *archive) claim(name string) error {
 	stamp, _, _ := strings.Cut(name, "-")
 	own := stamp + "-" + a.f.writer + openSuffix

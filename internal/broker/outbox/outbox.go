@@ -98,7 +98,6 @@ func New(opts Options) *Outbox {
 	return o
 }
 
-// transmit sends events to a channel.
 func (o *Outbox) transmit(ctx context.Context, c *notify.Channel, journalID string, events []notify.Event) error {
 	if c.Files != nil {
 		return o.files.send(ctx, c, journalID, events)
@@ -240,7 +239,6 @@ func (o *Outbox) serveTerm(ctx context.Context, channels []notify.Channel, chang
 // finalWrite limits the time to store the cursors when the outbox stops.
 const finalWrite = 3 * time.Second
 
-// pumpRecords reads new records, queues their events, and stores the cursors.
 func (o *Outbox) pumpRecords(ctx context.Context, couriers []*courier, store *cursors, changed <-chan struct{}) error {
 	var from *reader
 	for {
@@ -301,7 +299,6 @@ func (o *Outbox) setHorizon(at time.Time, couriers []*courier) {
 	}
 }
 
-// snapshotCursors returns the cursors of couriers by channel.
 func (o *Outbox) snapshotCursors(couriers []*courier) map[string]cursor {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -109,8 +109,6 @@ func (l *Line) updateClass(c *class, change func(*tree)) {
 	}
 }
 
-// toColumns converts amounts to a list with one entry per column. A resource that has no
-// column yet gets the next one.
 func (l *Line) toColumns(amounts quantity.Amounts) []int64 {
 	var out []int64
 	for _, name := range amounts.Names() {
@@ -135,15 +133,6 @@ func (l *Line) Place(id string) int {
 		return 0
 	}
 	return l.order.countBefore(entry.Rank) + 1
-}
-
-// Rank returns a waiter's rank; false if the waiter is not in the line.
-func (l *Line) Rank(id string) (Rank, bool) {
-	entry := l.waiters[id]
-	if entry == nil {
-		return Rank{}, false
-	}
-	return entry.Rank, true
 }
 
 // First returns the ID of the first waiter whose needs fit into free and for which accept

@@ -108,8 +108,6 @@ func (s *Site) findVictims(needs quantity.Amounts, priority int32) ([]Holder, bo
 	return some, true
 }
 
-// lackOf returns how much is missing of each resource. Resources of which enough is free are
-// not included.
 func lackOf(needs, free quantity.Amounts) quantity.Amounts {
 	lack := needs.Sub(free)
 	for name, missing := range lack {

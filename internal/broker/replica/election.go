@@ -123,8 +123,6 @@ func webhooksOf(identity string) string {
 	return parts[len(parts)-2]
 }
 
-// isPredecessor reports whether the holder is an earlier process of this replica, which had the same
-// address.
 func (e *Election) isPredecessor(holder string) bool {
 	return holder != e.identity && e.options.Address != "" && addressOf(holder) == e.options.Address
 }
@@ -269,7 +267,11 @@ func (e *Election) watchLease(ctx context.Context) error {
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    e.onLease,
 		UpdateFunc: func(_, obj any) { e.onLease(obj) },
-		DeleteFunc: func(obj any) { e.onLeaseDeleted(obj) },
+		DeleteFunc: func(obj any) {
+			if _, ok := e.ownLease(obj); ok {
+				e.setHolder("")
+			}
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("election: watch leases: %w", err)
@@ -280,7 +282,6 @@ func (e *Election) watchLease(ctx context.Context) error {
 	return nil
 }
 
-// ownLease returns the lease of this election if obj, from the watch, is that lease.
 func (e *Election) ownLease(obj any) (*coordinationv1.Lease, bool) {
 	if final, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = final.Obj
@@ -292,12 +293,6 @@ func (e *Election) ownLease(obj any) (*coordinationv1.Lease, bool) {
 func (e *Election) onLease(obj any) {
 	if lease, ok := e.ownLease(obj); ok {
 		e.setHolder(ptr.Deref(lease.Spec.HolderIdentity, ""))
-	}
-}
-
-func (e *Election) onLeaseDeleted(obj any) {
-	if _, ok := e.ownLease(obj); ok {
-		e.setHolder("")
 	}
 }
 

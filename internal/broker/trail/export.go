@@ -88,7 +88,6 @@ func WriteExport(to io.Writer, journalID string, records []Record, at time.Time,
 	return end, out.Flush()
 }
 
-// newestHead returns the newest signed head that names one of the records, nil if none does.
 func newestHead(journalID string, records []Record, heads []brokerv1alpha1.Receipt) *brokerv1alpha1.Receipt {
 	var newest *brokerv1alpha1.Receipt
 	position := uint64(0)
@@ -206,7 +205,6 @@ func CheckExport(from io.Reader) (Checked, map[uint64]string, error) {
 	}, c.places, nil
 }
 
-// unzip returns a reader of the text that from contains, compressed or not.
 func unzip(from io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReader(from)
 	if magic, err := buffered.Peek(2); err != nil || magic[0] != 0x1f || magic[1] != 0x8b {

@@ -2,6 +2,7 @@ package trail
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -58,8 +59,6 @@ type Context interface {
 	Parties(reservation string, placement int32) (requester, provider string, number int32)
 }
 
-// subjects are the fields of an event that identify its subject. Each kind of event has some of
-// them.
 type subjects struct {
 	Name      string `json:"name"`
 	ClusterID string `json:"clusterID"`
@@ -138,10 +137,7 @@ func (r *Record) readEnvelope(data []byte) (change json.RawMessage, err error) {
 func (r *Record) fillSubjects(s *subjects) {
 	r.Reservation, r.Requester, r.Provider, r.Placement, r.Cluster = s.Name, s.Requester, s.Provider, s.Placement, s.ClusterID
 	if s.Request != nil {
-		if s.Request.Name != "" {
-			r.Reservation = s.Request.Name
-		}
-		r.Requester = s.Request.Requester
+		r.Reservation, r.Requester = cmp.Or(s.Request.Name, s.Name), s.Request.Requester
 	}
 	if s.Explanation != "" {
 		r.Decision = &Decision{Candidates: s.Explanation.Candidates(), Rejected: s.Explanation.Rejected()}
@@ -150,12 +146,7 @@ func (r *Record) fillSubjects(s *subjects) {
 
 // addParties sets the parties that the record itself does not name.
 func (r *Record) addParties(requester, provider string, number int32) {
-	if r.Requester == "" {
-		r.Requester = requester
-	}
-	if r.Provider == "" {
-		r.Provider = provider
-	}
+	r.Requester, r.Provider = cmp.Or(r.Requester, requester), cmp.Or(r.Provider, provider)
 	if r.Placement == 0 && (r.Provider == provider || provider == "") {
 		r.Placement = number
 	}
@@ -163,19 +154,16 @@ func (r *Record) addParties(requester, provider string, number int32) {
 
 const theBroker = "the broker"
 
-// author is the party that causes a kind of event when its records name no actor.
-type author int
-
+// The parties that cause kinds of events whose records name no actor.
 const (
-	broker author = iota
-	ofCluster
-	ofRequester
-	ofProvider
+	ofCluster   = "cluster"
+	ofRequester = "requester"
+	ofProvider  = "provider"
 )
 
 // usual maps kinds of events to the party that usually causes them. It leaves out the kinds that
 // the broker causes.
-var usual = map[string]author{
+var usual = map[string]string{
 	"offer": ofCluster, "usage": ofCluster, "announced": ofCluster, "liftPauses": ofCluster,
 	"reserve": ofRequester, "enqueue": ofRequester, "edit": ofRequester, "renew": ofRequester, "end": ofRequester,
 	"keep": ofRequester, "take": ofRequester, "letGo": ofRequester, "claim": ofRequester, "shut": ofRequester,
@@ -192,9 +180,6 @@ func (r *Record) describeActor(refused bool) string {
 	if refused {
 		by = ofProvider
 	}
-	name := map[author]string{ofCluster: r.Cluster, ofRequester: r.Requester, ofProvider: r.Provider}[by]
-	if name == "" {
-		return theBroker
-	}
-	return name
+	name := map[string]string{ofCluster: r.Cluster, ofRequester: r.Requester, ofProvider: r.Provider}[by]
+	return cmp.Or(name, theBroker)
 }

@@ -42,7 +42,7 @@ func Read(ctx context.Context, kept *journal.Kept) ([]Record, error) {
 		e := &kept.Entries[i]
 		var around Context
 		if base != nil && e.Position > from && e.Kind == journalKind {
-			if _, err := base.apply(e); err != nil {
+			if err := base.apply(e); err != nil {
 				return nil, err
 			}
 			around = base
@@ -56,23 +56,19 @@ func Read(ctx context.Context, kept *journal.Kept) ([]Record, error) {
 	return out, nil
 }
 
-type book struct{ Book }
-
-// apply replays a record and returns its event.
-func (b *book) apply(e *journal.Entry) (*ledger.Event, error) {
+func (b *Book) apply(e *journal.Entry) error {
 	event := &ledger.Event{}
-	if err := event.UnmarshalJSON(e.Data); err != nil {
-		return nil, fmt.Errorf("journal record %d: %w", e.Position, err)
+	err := event.UnmarshalJSON(e.Data)
+	if err == nil {
+		err = b.Apply(e.Position, event)
 	}
-	if err := b.Apply(e.Position, event); err != nil {
-		return nil, fmt.Errorf("journal record %d: %w", e.Position, err)
+	if err != nil {
+		return fmt.Errorf("journal record %d: %w", e.Position, err)
 	}
-	return event, nil
+	return nil
 }
 
-// oldestBase returns the ledger at the oldest stored checkpoint and its position; nil if there is
-// none.
-func oldestBase(ctx context.Context, kept *journal.Kept) (*book, uint64, error) {
+func oldestBase(ctx context.Context, kept *journal.Kept) (*Book, uint64, error) {
 	state, from, err := kept.OldestBase(ctx)
 	if errors.Is(err, journal.ErrNotFound) {
 		return nil, 0, nil
@@ -81,11 +77,11 @@ func oldestBase(ctx context.Context, kept *journal.Kept) (*book, uint64, error) 
 		return nil, 0, err
 	}
 	if state == nil {
-		return &book{Book: Book{ledger.New()}}, 0, nil
+		return &Book{ledger.New()}, 0, nil
 	}
 	restored, err := replay.Read(journal.Recovery{Checkpoint: state})
 	if err != nil {
 		return nil, 0, fmt.Errorf("checkpoint at position %d: %w", from, err)
 	}
-	return &book{Book: Book{restored.State}}, from, nil
+	return &Book{restored.State}, from, nil
 }
