@@ -100,7 +100,5 @@ func (g *Gate) Enter(clusterID string, shut func(error)) (leave func(), err erro
 }
 
 func newUnknownPolicyError() *fault.Error {
-	e := fault.New(fault.Unavailable, "the broker has not read its configuration yet: try again")
-	e.RetryAfter = time.Second
-	return e
+	return fault.New(fault.Unavailable, "the broker has not read its configuration yet: try again").RetryIn(time.Second)
 }

@@ -94,11 +94,8 @@ func (p Policy) ApprovesKey(clusterID, keyFingerprint string) bool {
 // Contradictions returns the IDs of the clusters that are both approved and denied, sorted. These
 // clusters are denied.
 func (p Policy) Contradictions() []string {
-	var both []string
-	for _, id := range slices.Sorted(maps.Keys(p.denied)) {
-		if _, ok := p.approved[id]; ok {
-			both = append(both, id)
-		}
-	}
-	return both
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.denied)), func(id string) bool {
+		_, ok := p.approved[id]
+		return !ok
+	})
 }

@@ -83,9 +83,9 @@ type closedKey struct {
 
 // refusal is a call of a member that was refused because of its budget.
 type refusal struct {
-	// Figure names the limit of the budget, Detail is the message to the member.
-	Figure, Detail string
-	At             time.Time
+	// Detail is the message to the member.
+	Detail string
+	At     time.Time
 }
 
 // Session is what budgets need of the broker's session.
@@ -149,7 +149,6 @@ func (l *Limiter) CheckJournal(member string) error {
 		member, float64(journal.Burst())-left, journal.Burst(), wait.Round(time.Second))
 }
 
-// chargeRecord charges the record of an event to the member that caused it.
 func (l *Limiter) chargeRecord(e term.Event) {
 	member := l.payer
 	if offer, ok := e.Change.(*ledger.Offer); ok && offer.Agent {
@@ -233,7 +232,6 @@ func (l *Limiter) ensureRoom(requester string) error {
 		requester, a.reservations+len(a.closedKeys), l.s.Budget().Reservations)
 }
 
-// hasRoom reports whether a requester may have another reservation or closed key in the book.
 func (l *Limiter) hasRoom(a *account) bool {
 	return a.reservations+len(a.closedKeys) < l.s.Budget().Reservations
 }
@@ -333,7 +331,7 @@ func (l *Limiter) NoteRefusal(member, figure, detail string) {
 		a.refusals = map[string]refusal{}
 	}
 	_, known := a.refusals[figure]
-	a.refusals[figure] = refusal{Figure: figure, Detail: detail, At: now}
+	a.refusals[figure] = refusal{Detail: detail, At: now}
 	if !known || now.Sub(a.shown) >= refusalRefresh {
 		a.shown = now
 		l.s.PublishCluster(member)

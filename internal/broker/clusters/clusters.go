@@ -6,7 +6,6 @@ import (
 	"maps"
 	"time"
 
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
@@ -182,7 +181,8 @@ func (cs *Clusters) upsertCandidate(c *ledger.Cluster) {
 	cs.reshaped[c.ClusterID] = true
 	cs.noteTaints(c)
 	cs.noteElastic(c)
-	setPrices(&candidate, c.Cost)
+	t := money.ReadTariff(c.Cost)
+	candidate.Currency, candidate.Prices, candidate.StoragePrice, candidate.EgressPrice = t.Currency, t.PerHour, t.Storage, t.Egress
 	if err := cs.market.Upsert(candidate); err != nil {
 		cs.s.Log().Error(err, "cluster ignored in decisions", "cluster", c.ClusterID)
 		cs.market.Remove(c.ClusterID)
@@ -209,7 +209,6 @@ func (cs *Clusters) updateFree(c *ledger.Cluster) quantity.Amounts {
 	return free
 }
 
-// updateReliability updates the cluster's reliability score in the market.
 func (cs *Clusters) updateReliability(c *ledger.Cluster) {
 	var known *float64
 	if share, ok := c.Record.Share(cs.s.Now()); ok {
@@ -236,13 +235,6 @@ func (cs *Clusters) RefreshAllCapacities() {
 	cs.s.Book().Clusters(func(c *ledger.Cluster) { cs.market.SetAvailable(c.ClusterID, cs.updateFree(c)) })
 }
 
-func setPrices(c *decision.Candidate, cost *brokerv1alpha1.Cost) {
-	t := money.ReadTariff(cost)
-	c.Currency, c.Prices, c.StoragePrice, c.EgressPrice = t.Currency, t.PerHour, t.Storage, t.Egress
-}
-
-// noteCeilings reports whether the ceilings of over-subscription in the book have changed since the
-// last call.
 func (cs *Clusters) noteCeilings() bool {
 	now := cs.s.Book().Configuration().OverSubscription
 	changed := !maps.Equal(cs.ceilings, now)

@@ -5,7 +5,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// noteElastic adds the cluster to elastic if it can create nodes, or else removes it.
 func (cs *Clusters) noteElastic(c *ledger.Cluster) {
 	if c.Elastic != nil && len(c.Elastic.Nodes) > 0 {
 		cs.elastic[c.ClusterID] = true

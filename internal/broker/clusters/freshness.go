@@ -37,8 +37,6 @@ func (cs *Clusters) phaseAfter(heard time.Time, agent bool) term.ClusterPhase {
 	}
 }
 
-// nextPhaseChange returns when the phase changes if the cluster stays silent, zero if the phase
-// does not change.
 func (cs *Clusters) nextPhaseChange(heard time.Time, agent bool) time.Time {
 	switch cs.phaseAfter(heard, agent) {
 	case term.Inactive:

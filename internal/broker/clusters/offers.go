@@ -26,7 +26,7 @@ func (cs *Clusters) AcceptOffer(offer *ledger.Offer, epoch, sequence int64) (mat
 			p.leap, p.leapt = what, cs.s.Now()
 		}
 	}
-	if known == nil || !known.Agent || offers.DiffersMaterially(&known.Offer, offer) || cs.s.AwaitsOffer(offer, p.raw, cs.offersTainted(offer.ClusterID)) {
+	if known == nil || !known.Agent || offers.DiffersMaterially(&known.Offer, offer) || cs.s.AwaitsOffer(offer, p.raw, cs.tainted[offer.ClusterID]) {
 		if err := cs.recordOffer(offer); err != nil {
 			return false, err
 		}

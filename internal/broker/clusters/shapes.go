@@ -40,12 +40,6 @@ func (cs *Clusters) updateShapesOf(id string) {
 	}
 }
 
-// offersTainted reports whether a cluster offers tainted nodes.
-func (cs *Clusters) offersTainted(id string) bool {
-	return cs.tainted[id]
-}
-
-// noteTaints adds the cluster to tainted if it offers tainted nodes, or else removes it.
 func (cs *Clusters) noteTaints(c *ledger.Cluster) {
 	if slices.ContainsFunc(c.AllShapes(), func(s quantity.NodeShape) bool { return len(s.Taints) > 0 }) {
 		cs.tainted[c.ClusterID] = true

@@ -38,7 +38,6 @@ func (cs *Clusters) updateConduct(c *ledger.Cluster) time.Time {
 	return term.Sooner(first, second)
 }
 
-// updateRequester updates the pauses of a requester, if it has or had any.
 func (cs *Clusters) updateRequester(id string) {
 	if c := cs.s.Book().Cluster(id); c != nil && (c.Consuming != nil || cs.Presence(id).Excess != nil) {
 		cs.UpdateCluster(id)

@@ -155,7 +155,6 @@ func (d *Deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 	return d.s.Began().Add(d.s.Timeouts().Silence)
 }
 
-// carryOutStep takes the step that is due for a reservation, if any.
 func (d *Deadlines) carryOutStep(r *ledger.Reservation) error {
 	if r.Over() {
 		return d.s.Record(ledger.Event{Change: &ledger.Forget{Names: []string{r.Name}}})
@@ -192,14 +191,11 @@ func (d *Deadlines) carryOutStep(r *ledger.Reservation) error {
 	return nil
 }
 
-// isHealingDue reports whether a step of healing is due for the reservation now, and no step of any
-// other kind.
 func (d *Deadlines) isHealingDue(r *ledger.Reservation) bool {
 	by, otherwise := d.s.HealingDueAt(r), d.deadlineWithoutHealing(r)
 	return !by.IsZero() && !by.After(d.s.Now()) && (otherwise.IsZero() || otherwise.After(d.s.Now()))
 }
 
-// isTimeUp reports whether the requested duration of a reservation is over.
 func (d *Deadlines) isTimeUp(r *ledger.Reservation) bool {
 	return r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && !r.Until.After(d.s.Now())
 }

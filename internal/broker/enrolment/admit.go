@@ -84,7 +84,6 @@ func (e *Enroller) announceReturn(ctx context.Context, r *Request) {
 // wrapUnavailable returns an error for a failure of the API server. The text of format is for the
 // broker's log; the caller is only asked to try again.
 func wrapUnavailable(format string, args ...any) error {
-	e := fault.New(fault.Unavailable, "the broker cannot enrol clusters at the moment: try again")
-	e.RetryAfter = 2 * time.Second
+	e := fault.New(fault.Unavailable, "the broker cannot enrol clusters at the moment: try again").RetryIn(2 * time.Second)
 	return fmt.Errorf("%w: %w", e, fmt.Errorf(format, args...))
 }

@@ -34,9 +34,7 @@ func (e *Enroller) recordPending(ctx context.Context, policy access.Policy, r *R
 	case err != nil:
 		return nil, wrapUnavailable("recording that cluster %q waits for approval: %w", r.ClusterID, err)
 	case !room:
-		full := fault.New(fault.TooManyRequests, "%d clusters already wait for approval: enrol with a token, created by broker enrol %s", maxPending, r.ClusterID)
-		full.RetryAfter = fullRetry
-		return nil, full
+		return nil, fault.New(fault.TooManyRequests, "%d clusters already wait for approval: enrol with a token, created by broker enrol %s", maxPending, r.ClusterID).RetryIn(fullRetry)
 	case config == nil:
 		e.Log.Info("cluster waits for approval, but there is no BrokerConfig to approve it in", "cluster", r.ClusterID, "key", r.Fingerprint)
 	case isNew:

@@ -2,6 +2,7 @@ package enrolment
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -64,14 +65,8 @@ func CheckRequest(text, clusterID, trustDomain string) (*Request, error) {
 	if err != nil {
 		return nil, fault.New(fault.InvalidCSR, "csr: cannot be parsed: %v", err)
 	}
-	for _, check := range []func() error{
-		func() error { return checkKey(csr) },
-		func() error { return checkSubject(csr, clusterID) },
-		func() error { return checkAttributes(csr, URIOf(trustDomain, clusterID)) },
-	} {
-		if err := check(); err != nil {
-			return nil, fault.New(fault.InvalidCSR, "csr: %v", err)
-		}
+	if err := cmp.Or(checkKey(csr), checkSubject(csr, clusterID), checkAttributes(csr, URIOf(trustDomain, clusterID))); err != nil {
+		return nil, fault.New(fault.InvalidCSR, "csr: %v", err)
 	}
 	return &Request{
 		ClusterID:   clusterID,

@@ -51,8 +51,7 @@ func (e *Enroller) issueCertificate(ctx context.Context, r *Request) (*v1.Issued
 		return nil, err
 	}
 	if err := e.checkIssued(r, certificate, credentials.AgentsCA); err != nil {
-		failed := fault.New(fault.IssuanceFailed, "the broker's issuer returned an unusable certificate: see the broker's log")
-		failed.RetryAfter = failedRetry
+		failed := fault.New(fault.IssuanceFailed, "the broker's issuer returned an unusable certificate: see the broker's log").RetryIn(failedRetry)
 		return nil, fmt.Errorf("%w: %s %q: %w", failed, e.Issuer.Kind, e.Issuer.Name, err)
 	}
 	return &v1.IssuedCertificate{
@@ -177,9 +176,7 @@ func resultOf(request *cmapi.CertificateRequest) ([]byte, error) {
 		case c.Reason == cmapi.CertificateRequestReasonDenied:
 			return nil, fault.New(fault.IssuanceDenied, "an approver of certificates in the broker's cluster denied it: %s", c.Message)
 		case c.Reason == cmapi.CertificateRequestReasonFailed:
-			failed := fault.New(fault.IssuanceFailed, "the broker's issuer could not sign: %s", c.Message)
-			failed.RetryAfter = failedRetry
-			return nil, failed
+			return nil, fault.New(fault.IssuanceFailed, "the broker's issuer could not sign: %s", c.Message).RetryIn(failedRetry)
 		}
 	}
 	return nil, nil

@@ -47,8 +47,6 @@ func addPending(list pendingList, clusterID, fingerprint string, now time.Time) 
 	}), true, true
 }
 
-// dropStale returns the list without clusters that have not asked for pendingLifetime or are
-// denied.
 func dropStale(list pendingList, policy access.Policy, now time.Time) pendingList {
 	return slices.DeleteFunc(slices.Clone(list), func(p brokerv1alpha1.PendingEnrolment) bool {
 		return now.Sub(p.LastAsked.Time) >= pendingLifetime || policy.Denied(p.ClusterID)

@@ -71,8 +71,6 @@ func digestOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// tokenID returns the ID in the text of a token; false if text does not have the form of a
-// token.
 func tokenID(text string) (string, bool) {
 	parts := tokenPattern.FindStringSubmatch(text)
 	if parts == nil {

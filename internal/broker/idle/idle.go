@@ -325,9 +325,7 @@ func (x *Idles) ReleaseVacant(r *ledger.Reservation, p *ledger.Placement) error 
 		return fault.New(fault.Conflict, "reservation %q is not idle, or is not to be released: keep its node", r.Name)
 	}
 	if left := known.Ends.Sub(x.s.Now()); left > 0 {
-		early := fault.New(fault.Unavailable, "reservation %q is to be released in %s: report again then", r.Name, left.Round(time.Second))
-		early.RetryAfter = left
-		return early
+		return fault.New(fault.Unavailable, "reservation %q is to be released in %s: report again then", r.Name, left.Round(time.Second)).RetryIn(left)
 	}
 	if x.s.Now().Sub(known.Ends) > closedFor {
 		return fault.New(fault.Conflict, "reservation %q was to be released at %s, and its node may be open again: keep it", r.Name, known.Ends.UTC().Format(time.RFC3339))
@@ -347,8 +345,7 @@ func (x *Idles) IdleTimeOf(r *ledger.Reservation, p *ledger.Placement) *v1.IdleT
 	}
 	out := &v1.IdleTime{Seconds: max(x.s.Now().Sub(known.Since), 0).Seconds()}
 	if !known.Ends.IsZero() {
-		left := max(known.Ends.Sub(x.s.Now()), 0).Seconds()
-		out.ReleaseSeconds = &left
+		out.ReleaseSeconds = new(max(known.Ends.Sub(x.s.Now()), 0).Seconds())
 	}
 	return out
 }

@@ -164,16 +164,19 @@ func (l *Links) dropLink(requester, provider string) {
 	}
 }
 
-// dropOutdated drops the links to a cluster if its address has changed.
 func (l *Links) dropOutdated(c *ledger.Cluster) {
 	if was, known := l.endpoints[c.ClusterID]; known && was != "" && was != c.Endpoint {
-		for requester, mine := range l.of {
-			if _, known := mine[c.ClusterID]; known {
-				l.dropLink(requester, c.ClusterID)
-			}
-		}
-		delete(l.endpoints, c.ClusterID)
+		l.dropLinksTo(c.ClusterID)
 	}
+}
+
+func (l *Links) dropLinksTo(provider string) {
+	for requester, mine := range l.of {
+		if _, known := mine[provider]; known {
+			l.dropLink(requester, provider)
+		}
+	}
+	delete(l.endpoints, provider)
 }
 
 // publishChange notifies the controller that publishes the requester's ClusterAdvertisement. It does nothing for a
@@ -203,8 +206,6 @@ func (l *Links) UnreachableFrom(requester string) []Unreachable {
 	return out
 }
 
-// oldestProvider returns the provider that the requester reported on least recently, "" if there
-// are no reports.
 func (l *Links) oldestProvider(requester string) string {
 	oldest, mine := "", l.of[requester]
 	for id, is := range mine {
@@ -215,7 +216,6 @@ func (l *Links) oldestProvider(requester string) string {
 	return oldest
 }
 
-// setDeadline schedules ExpireReports for when the requester's oldest link expires.
 func (l *Links) setDeadline(requester string) {
 	mine := l.of[requester]
 	if len(mine) == 0 {
@@ -263,7 +263,6 @@ func (l *Links) PeersToProbe(requester string) []v1.Peer {
 	return out
 }
 
-// currentProviders lists the clusters on which a requester has a standing placement.
 func (l *Links) currentProviders(requester string) (out []v1.Peer) {
 	for r := range l.s.TakingPart(requester) {
 		for i := range r.Placements {
@@ -299,17 +298,11 @@ func (l *Links) overdueProviders(requester string) []string {
 	return out
 }
 
-// dropCluster drops all reports from and about a forgotten cluster.
 func (l *Links) dropCluster(clusterID string) {
 	for provider := range l.of[clusterID] {
 		l.dropLink(clusterID, provider)
 	}
 	delete(l.of, clusterID)
-	for requester, mine := range l.of {
-		if _, known := mine[clusterID]; known {
-			l.dropLink(requester, clusterID)
-		}
-	}
-	delete(l.endpoints, clusterID)
+	l.dropLinksTo(clusterID)
 	l.setDeadline(clusterID)
 }

@@ -136,7 +136,6 @@ func (n *newsLog) sweepOutdated(state *ledger.State) {
 	}
 }
 
-// objectPlace is the place of a Reservation object.
 type objectPlace struct{ namespace, name string }
 
 // noteObject updates the reservations that a Reservation object requested and that have not ended. The

@@ -2,6 +2,7 @@
 package offers
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -91,16 +92,7 @@ func Check(o *ledger.Offer) error {
 				quantity.Format(name, o.Allocatable[name]), quantity.Format(name, o.Capacity[name]))
 		}
 	}
-	if err := checkAddress(o.Endpoint); err != nil {
-		return err
-	}
-	if err := checkWords(o); err != nil {
-		return err
-	}
-	if err := checkLending(o.Lending); err != nil {
-		return err
-	}
-	return checkCost(o.Cost)
+	return cmp.Or(checkAddress(o.Endpoint), checkWords(o), checkLending(o.Lending), checkCost(o.Cost))
 }
 
 // checkWords returns an error for labels, taints and claims that no request could name, or if there

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,26 +134,18 @@ func (qs *Quotes) Hold(q *requests.Request, hold time.Duration) (*v1.Quote, erro
 	return out, nil
 }
 
-// nameHeld sets the name and the end of a held quote in an answer.
 func (qs *Quotes) nameHeld(out *v1.Quote, held *ledger.Quote) {
 	out.Name, out.HeldUntil, out.RemainingSeconds = held.Name, held.Until, max(held.Until.Sub(qs.s.Now()), 0).Seconds()
 }
 
-// checkLimit returns an error if the requester has MaxHeld held quotes already.
 func (qs *Quotes) checkLimit(requester string) error {
 	held := qs.s.Book().Quotes().HeldFor(requester)
 	if len(held) < MaxHeld {
 		return nil
 	}
-	first := held[0].Until
-	for _, q := range held {
-		if q.Until.Before(first) {
-			first = q.Until
-		}
-	}
-	e := fault.New(fault.TooManyRequests, "%d quotes are held for cluster %q, which is the maximum: take one over, or release one", len(held), requester)
-	e.RetryAfter = max(first.Sub(qs.s.Now()), time.Second)
-	return e
+	first := slices.MinFunc(held, func(a, b *ledger.Quote) int { return a.Until.Compare(b.Until) }).Until
+	return fault.New(fault.TooManyRequests, "%d quotes are held for cluster %q, which is the maximum: take one over, or release one", len(held), requester).
+		RetryIn(max(first.Sub(qs.s.Now()), time.Second))
 }
 
 // answerHeld returns a held quote again, with the original figures, even if a decision made now
@@ -214,7 +207,6 @@ func (qs *Quotes) FindHeld(q *requests.Request) (*ledger.Quote, error) {
 	return held, qs.s.CheckSettled(held.Provider)
 }
 
-// listDifferences describes how a request differs from the quote that it wants to take over.
 func listDifferences(held *ledger.Reserve, q *requests.Request) []string {
 	var out []string
 	add := func(differs bool, format string, args ...any) {
@@ -260,16 +252,16 @@ func (qs *Quotes) End(held *ledger.Quote, by ledger.Actor, why ledger.HoldEnding
 
 // Observe implements term.Observer.
 func (qs *Quotes) Observe(e term.Event) {
+	name := ""
 	switch change := e.Change.(type) {
 	case *ledger.HoldQuote:
-		qs.updateDependents(qs.s.Book().Quotes().Named(change.Name))
+		name = change.Name
 	case *ledger.EndQuote:
-		qs.updateDependents(qs.s.Book().Quotes().Named(change.Name))
+		name = change.Name
+	default:
+		return
 	}
-}
-
-// updateDependents updates what depends on the hold of a quote after it has begun or ended.
-func (qs *Quotes) updateDependents(held *ledger.Quote) {
+	held := qs.s.Book().Quotes().Named(name)
 	qs.s.NoteHold(held)
 	if held.Ended == "" {
 		qs.s.SetDeadline(Due+held.Name, qs.deadlineOf(held))

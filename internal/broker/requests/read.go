@@ -54,8 +54,6 @@ func Read(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
 	return q, q.Complete()
 }
 
-// readIdlePolicy checks the policy in a request; it returns nil for none and fault.Invalid for an
-// impossible one.
 func readIdlePolicy(p *v1.Idle) (*ledger.IdlePolicy, error) {
 	if p == nil {
 		return nil, nil

@@ -162,7 +162,6 @@ func readQueue(spec *brokerv1alpha1.BrokerConfigSpec, config queueing.Config) qu
 // defaultNotice is the notice of a drain that does not set one.
 const defaultNotice = 10 * time.Minute
 
-// readDrains returns the drains by cluster ID. It returns nil if the list is empty.
 func readDrains(list []brokerv1alpha1.ClusterDrain) map[string]drains.Drain {
 	var out map[string]drains.Drain
 	for _, d := range list {

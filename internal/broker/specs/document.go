@@ -42,38 +42,30 @@ func Document(spec *brokerv1alpha1.BrokerConfigSpec, generation int64) (json.Raw
 		return nil, fmt.Errorf("encoding the configuration: %w", err)
 	}
 	out[generationKey] = generation
-	approved, denied, limits := map[string]string{}, map[string]bool{}, map[string]int32{}
-	for _, a := range spec.ApprovedClusters {
-		approved[a.ClusterID] = a.KeyFingerprint
-	}
-	for _, id := range spec.DeniedClusters {
-		denied[id] = true
-	}
-	for _, l := range spec.PriorityLimits {
-		limits[l.ClusterID] = l.MaxPriority
-	}
-	out[approvedKey], out[deniedKey], out[limitsKey] = approved, denied, limits
-	delete(out, drainsKey)
+	out[approvedKey] = mapOf(spec.ApprovedClusters, func(a brokerv1alpha1.ApprovedCluster) (string, string) { return a.ClusterID, a.KeyFingerprint })
+	out[deniedKey] = mapOf(spec.DeniedClusters, func(id string) (string, bool) { return id, true })
+	out[limitsKey] = mapOf(spec.PriorityLimits, func(l brokerv1alpha1.PriorityLimit) (string, int32) { return l.ClusterID, l.MaxPriority })
 	if len(spec.Drains) > 0 {
-		drains := map[string]brokerv1alpha1.ClusterDrain{}
-		for _, d := range spec.Drains {
-			drains[d.ClusterID] = d
-		}
-		out[drainsKey] = drains
+		out[drainsKey] = mapOf(spec.Drains, func(d brokerv1alpha1.ClusterDrain) (string, brokerv1alpha1.ClusterDrain) { return d.ClusterID, d })
 	}
-	delete(out, channelsKey)
 	if len(spec.Notifications) > 0 {
-		channels := map[string]brokerv1alpha1.NotificationChannel{}
-		for _, c := range spec.Notifications {
-			channels[c.Name] = c
-		}
-		out[channelsKey] = channels
+		out[channelsKey] = mapOf(spec.Notifications, func(c brokerv1alpha1.NotificationChannel) (string, brokerv1alpha1.NotificationChannel) {
+			return c.Name, c
+		})
 	}
 	return json.Marshal(out)
 }
 
-// withDefaults returns the spec with every default filled in from c, the configuration that was read
-// from it.
+// mapOf returns a list as a map. entry returns the key and the value of an element.
+func mapOf[E, V any](list []E, entry func(E) (string, V)) map[string]V {
+	out := make(map[string]V, len(list))
+	for _, e := range list {
+		key, value := entry(e)
+		out[key] = value
+	}
+	return out
+}
+
 func withDefaults(spec *brokerv1alpha1.BrokerConfigSpec, c *settings.Config) *brokerv1alpha1.BrokerConfigSpec {
 	out := spec.DeepCopy()
 	if out.ScoringPreset == "" && out.ScoringWeights == nil {

@@ -21,7 +21,6 @@ const (
 	smtpsPort = ":465"
 )
 
-// readNotifications returns the channels of a BrokerConfig.
 func readNotifications(list []brokerv1alpha1.NotificationChannel) ([]notify.Channel, error) {
 	var out []notify.Channel
 	for i := range list {

@@ -48,3 +48,8 @@ func ReadRequest(obj *brokerv1alpha1.Reservation) (requests.Request, error) {
 	}
 	return out, nil
 }
+
+// readIdle returns the idle policy in the spec. A time below requests.ShortestIdle is raised to it.
+func readIdle(idle *brokerv1alpha1.Idle) *ledger.IdlePolicy {
+	return &ledger.IdlePolicy{After: max(idle.After.Duration, requests.ShortestIdle), Release: idle.Action == brokerv1alpha1.IdleRelease}
+}

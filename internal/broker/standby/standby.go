@@ -68,7 +68,6 @@ func (s *Standby) startFollowing(ctx context.Context) error {
 	return nil
 }
 
-// dropBook drops the book, and has its end remembered.
 func (s *Standby) dropBook() {
 	state := s.book.State
 	s.book = nil

@@ -54,7 +54,6 @@ func (t *traces) Observe(e term.Event) {
 	}
 }
 
-// wasReadyElsewhere reports whether another placement of a reservation has been Ready.
 func wasReadyElsewhere(r *ledger.Reservation, p *ledger.Placement) bool {
 	for i := range r.Placements {
 		if other := &r.Placements[i]; other != p && other.EverReady {
@@ -64,7 +63,6 @@ func wasReadyElsewhere(r *ledger.Reservation, p *ledger.Placement) bool {
 	return false
 }
 
-// recordEnd records the end of a reservation that never had a Ready node.
 func (t *traces) recordEnd(whole tracing.Span, r *ledger.Reservation) {
 	if wasReadyElsewhere(r, nil) {
 		return

@@ -57,8 +57,7 @@ func (v *Views) AnswerFor(r *ledger.Reservation, clusterID string) *v1.Reservati
 	}
 	if r.Duration == 0 && r.EndReason == "" {
 		left := r.Until.Sub(v.s.Now())
-		leaseSeconds := max(left, 0).Seconds()
-		out.LeaseSeconds, out.RenewSeconds = &leaseSeconds, max(left+term.RenewEvery-term.Lease, time.Minute).Seconds()
+		out.LeaseSeconds, out.RenewSeconds = new(v.secondsTo(r.Until)), max(left+term.RenewEvery-term.Lease, time.Minute).Seconds()
 	}
 	if r.Pending != nil {
 		out.RenewSeconds = term.AnswerRetry.Seconds()
@@ -66,18 +65,16 @@ func (v *Views) AnswerFor(r *ledger.Reservation, clusterID string) *v1.Reservati
 	return out
 }
 
-// queuePlaceOf returns a reservation's place in the queue, nil if it does not wait.
 func (v *Views) queuePlaceOf(r *ledger.Reservation) *v1.QueuePlace {
 	p := v.s.PlaceOf(r)
 	if p == nil {
 		return nil
 	}
 	return &v1.QueuePlace{
-		Position: int32(p.Place), Since: p.Since, RemainingSeconds: max(p.Until.Sub(v.s.Now()), 0).Seconds(), Reason: p.Reason,
+		Position: int32(p.Place), Since: p.Since, RemainingSeconds: v.secondsTo(p.Until), Reason: p.Reason,
 	}
 }
 
-// changeOf returns the last change of amounts if it is pending or was refused, else nil.
 func changeOf(r *ledger.Reservation) *v1.ChangeState {
 	switch {
 	case r.Pending != nil:

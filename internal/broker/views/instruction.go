@@ -27,20 +27,16 @@ func (v *Views) InstructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 		in.Key, in.Unattended, in.Reason = r.RequestKey(), !v.s.Book().HasAgent(p.Provider), p.Withdrawn
 		in.Cost = showCost(r)
 		if since := v.s.Book().Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
-			silent := v.s.Now().Sub(since).Seconds()
-			in.ProviderSilentSeconds = &silent
+			in.ProviderSilentSeconds = new(v.s.Now().Sub(since).Seconds())
 		}
 		if by := v.connectBy(r, p); !by.IsZero() {
-			left := max(by.Sub(v.s.Now()), 0).Seconds()
-			in.ConnectSeconds = &left
+			in.ConnectSeconds = new(v.secondsTo(by))
 		}
 		if c := r.ProvisioningOf(p); c != nil {
-			left := max(c.Ends.Sub(v.s.Now()), 0).Seconds()
-			in.ProvisionSeconds = &left
+			in.ProvisionSeconds = new(v.secondsTo(c.Ends))
 		}
 		if at := v.s.SearchesAt(r, p); !at.IsZero() {
-			left := max(at.Sub(v.s.Now()), 0).Seconds()
-			in.MoveSeconds = &left
+			in.MoveSeconds = new(v.secondsTo(at))
 		}
 		in.Idle = v.s.IdleTimeOf(r, p)
 		if x := p.Excess; x != nil {
@@ -61,15 +57,14 @@ func (v *Views) InstructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 	return in
 }
 
-// remainingSeconds returns for how many seconds a reservation is still held, nil if it waits or has
-// no duration.
 func (v *Views) remainingSeconds(r *ledger.Reservation) *float64 {
 	if r.Duration == 0 || r.Waiting != nil {
 		return nil
 	}
-	left := max(r.Until.Sub(v.s.Now()), 0).Seconds()
-	return &left
+	return new(v.secondsTo(r.Until))
 }
+
+func (v *Views) secondsTo(at time.Time) float64 { return max(at.Sub(v.s.Now()), 0).Seconds() }
 
 // noticeOf returns the notice for both sides of a placement that has to make room or was recalled;
 // nil for any other placement. If both apply, it returns the one that ends first.
@@ -82,7 +77,7 @@ func (v *Views) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice 
 	}
 	return &v1.Notice{
 		Reason: v1.NoticeReasonPreempted, Priority: r.Notice.Priority,
-		RemainingSeconds: max(r.Notice.Ends.Sub(v.s.Now()), 0).Seconds(), Message: v.s.NoticeMessage(r),
+		RemainingSeconds: v.secondsTo(r.Notice.Ends), Message: v.s.NoticeMessage(r),
 	}
 }
 
@@ -95,7 +90,7 @@ func (v *Views) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Not
 		return nil
 	}
 	return &v1.Notice{
-		Reason: v1.NoticeReasonRecalled, RemainingSeconds: max(c.Ends.Sub(v.s.Now()), 0).Seconds(), Message: v.recallMessage(r),
+		Reason: v1.NoticeReasonRecalled, RemainingSeconds: v.secondsTo(c.Ends), Message: v.recallMessage(r),
 	}
 }
 

@@ -62,8 +62,6 @@ func (v *Views) describeSetup(r *ledger.Reservation, p *ledger.Placement) string
 	return fmt.Sprintf("capacity of %s is locked and acknowledged; waiting for the virtual node of %s", p.Provider, r.Requester)
 }
 
-// unfinishedClusters returns the clusters that have not yet reported their side of a placement as
-// gone.
 func (v *Views) unfinishedClusters(r *ledger.Reservation) []string {
 	var out []string
 	add := func(id string) {

@@ -2,6 +2,7 @@
 package visibility
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -108,11 +109,7 @@ func Explain(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) s
 		if c.Reason == string(decision.Self) {
 			continue // this needs no explanation: no cluster serves itself
 		}
-		text := c.Message
-		if text == "" {
-			text = c.Reason
-		}
-		why = append(why, c.ClusterID+": "+text)
+		why = append(why, c.ClusterID+": "+cmp.Or(c.Message, c.Reason))
 	}
 	if len(candidates) == 0 {
 		for _, reason := range slices.Sorted(maps.Keys(rejected)) {

@@ -57,7 +57,6 @@ func (s *Simulation) Now() time.Time { return s.now }
 // Run simulates the time until the end of the copy.
 func (s *Simulation) Run() error { return s.advanceTo(s.end) }
 
-// advanceTo simulates the time until the given time.
 func (s *Simulation) advanceTo(until time.Time) error {
 	for {
 		if err := s.actForAgents(); err != nil {
@@ -111,7 +110,6 @@ func (s *Simulation) actOn(r *ledger.Reservation) error {
 	return nil
 }
 
-// hasActingAgent reports whether a cluster has an agent that is not silent.
 func (s *Simulation) hasActingAgent(clusterID string) bool {
 	return s.broker.Book().HasAgent(clusterID) && !s.silent[clusterID]
 }
