@@ -145,11 +145,10 @@ func (b *Broker) Run(ctx context.Context) error {
 		if errors.Is(err, journal.ErrFenced) {
 			b.meter.CountConflict()
 		}
-		delay := delayAfter(err)
 		failing.Report(b.opts.Log, err, b.opts.Now(), "no journal: every call is refused until it can be read and written")
 		select {
 		case <-ctx.Done():
-		case <-time.After(delay):
+		case <-time.After(delayAfter(err)):
 		}
 	}
 	return nil
@@ -260,9 +259,7 @@ func (b *Broker) currentSession() (*session, error) {
 }
 
 func errUnavailable() *fault.Error {
-	e := fault.New(fault.Unavailable, "the broker cannot write its journal now; nothing was changed, try again")
-	e.RetryAfter = time.Second
-	return e
+	return fault.New(fault.Unavailable, "the broker cannot write its journal now; nothing was changed, try again").RetryIn(time.Second)
 }
 
 // errNotDurable returns the error for a failed commit. It says that nothing was changed only if the
@@ -275,8 +272,7 @@ func errNotDurable(cause error) *fault.Error {
 	return e
 }
 
-// Ping implements the server's Broker: it returns the broker's versions, the ID of its journal, and
-// how long ago the calling cluster last advertised.
+// Ping implements the server's Broker.
 func (b *Broker) Ping(_ context.Context, clusterID string) (*v1.Pong, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// ChangeReservation implements the server's Broker: it changes the duration and the amounts of a
-// reservation.
+// ChangeReservation implements the server's Broker.
 func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error) {
 	if err := requests.CheckDuration(change.DurationSeconds); err != nil {
 		return nil, err
@@ -35,48 +34,36 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	e := reservations.Edit{
 		By: ledger.UserOf(clusterID, change.Actor), Generation: change.Generation, Duration: time.Duration(change.DurationSeconds) * time.Second, Amounts: amounts,
 	}
-	var answer *unsignedAnswer
-	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
+	return b.answerReservation(ctx, clusterID, clusterID, func(s *session) (*ledger.Reservation, error) {
 		r, closed := s.FindReservation(clusterID, nameOrKey)
 		switch {
 		case closed:
-			return fault.New(fault.Released, "key %q was released", nameOrKey)
+			return nil, fault.New(fault.Released, "key %q was released", nameOrKey)
 		case r == nil:
-			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
+			return nil, fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
 		}
 		if err := reservations.CheckOwner(r, clusterID); err != nil {
-			return err
+			return nil, err
 		}
-		if err := s.EditReservation(r, e); err != nil {
-			return term.FaultOf(err)
-		}
-		answer = s.newUnsignedAnswer(r, clusterID)
-		return nil
+		return r, term.FaultOf(s.EditReservation(r, e))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return answer.signReceipt(), nil
 }
 
 // ChangeObject changes the duration and the amounts of a reservation that was requested with a
 // Reservation object. generation is the generation of that object and user its last editor, "" if
 // unknown. A duration of 0 means Config.DefaultTTL. Nil amounts leave the amounts as they are.
 func (b *Broker) ChangeObject(ctx context.Context, name, user string, generation int64, duration time.Duration, amounts quantity.Amounts) (*views.Reservation, error) {
-	var view *views.Reservation
-	err := b.commitPlan(ctx, func(s *session) error {
+	return answerPlan(ctx, b, "", func(s *session) (*views.Reservation, error) {
 		r := s.book.Reservation(name)
 		if r == nil {
-			return fault.New(fault.NotFound, "reservation %q is not in the book", name)
+			return nil, fault.New(fault.NotFound, "reservation %q is not in the book", name)
 		}
 		if duration == 0 {
 			duration = b.config.DefaultTTL
 		}
 		if err := s.EditReservation(r, reservations.Edit{By: ledger.Administrator(user), Generation: generation, Duration: duration, Amounts: amounts}); err != nil {
-			return term.FaultOf(err)
+			return nil, term.FaultOf(err)
 		}
-		view = s.Views.ViewOf(r)
-		return nil
+		return s.Views.ViewOf(r), nil
 	})
-	return view, err
 }

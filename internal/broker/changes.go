@@ -44,7 +44,6 @@ func (s *session) publishAll(cluster *ledger.Cluster) {
 	}
 }
 
-// publishChange reports a changed reservation to the feed and to all observers.
 func (s *session) publishChange(r *ledger.Reservation) {
 	s.b.feed.AddReservation(r.Name)
 	for _, o := range s.changeObservers {

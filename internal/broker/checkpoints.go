@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 const (
@@ -19,14 +21,7 @@ const (
 // keepCheckpoints writes checkpoints when they are needed, until ctx ends. written is the position
 // of the last checkpoint.
 func (s *session) keepCheckpoints(ctx context.Context, written uint64) {
-	ticker := time.NewTicker(checkpointCheck)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range term.Every(ctx, checkpointCheck) {
 		position, err := s.writeCheckpoint(ctx, written)
 		if err != nil {
 			s.log.Error(err, "no checkpoint was written; the next start replays more", "position", written)

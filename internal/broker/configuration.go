@@ -35,8 +35,6 @@ func (s *session) recordConfiguration() {
 	s.log.Info("configuration changed", "generation", c.Generation, "by", by.String(), "ceilings", c.OverSubscription.Texts())
 }
 
-// generationIn returns the generation of the BrokerConfig in a recorded document, 0 if there is
-// none.
 func generationIn(document json.RawMessage) int64 {
 	var out struct {
 		Generation int64 `json:"generation"`

@@ -20,10 +20,8 @@ func (b *Broker) ListCosts(ctx context.Context, clusterID string, q *v1.ListCost
 	if err := span.Check(); err != nil {
 		return nil, fault.New(fault.Invalid, "%v", err)
 	}
-	var read *replay.Accounts
-	err := b.commitPlan(ctx, func(s *session) error {
-		read = replay.NewOwnAccounts(b.opts.Store, &s.costPeriods, JournalName, s.journal.ID(), clusterID, s.whole)
-		return nil
+	read, err := answerPlan(ctx, b, "", func(s *session) (*replay.Accounts, error) {
+		return replay.NewOwnAccounts(b.opts.Store, &s.costPeriods, JournalName, s.journal.ID(), clusterID, s.whole), nil
 	})
 	if err != nil {
 		return nil, err

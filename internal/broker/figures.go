@@ -15,6 +15,7 @@ func NewCollector(b *Broker) prometheus.Collector { return b.meter.Collector(b, 
 // read.
 func (b *Broker) Figures() *metrics.Figures {
 	f := metrics.NewFigures()
+	readCosts := func(s *session, f *metrics.Figures) { f.AddCosts(s.whole.Costs, s.Recorder.Label) }
 	for _, read := range []func(*session, *metrics.Figures){readReservations, readClusters, readCosts} {
 		if !b.withSession(func(s *session) { read(s, f) }) {
 			return nil
@@ -50,5 +51,3 @@ func readClusters(s *session, f *metrics.Figures) {
 		})
 	})
 }
-
-func readCosts(s *session, f *metrics.Figures) { f.AddCosts(s.whole.Costs, s.Recorder.Label) }

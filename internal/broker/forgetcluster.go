@@ -11,7 +11,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// forgottenBecause is the message for the end of reservations whose requester was forgotten.
 const forgottenBecause = "an administrator removed the cluster %q from the broker"
 
 // ForgetCluster removes a cluster that an administrator declares gone for good. It ends the
@@ -83,8 +82,6 @@ func (s *session) forgetCluster(clusterID string) error {
 	return s.Recovery.MatchClaims()
 }
 
-// leaveProvider gives up all placements on a provider that will not return, and finds other
-// providers for their reservations.
 func (s *session) leaveProvider(clusterID string) error {
 	for _, r := range s.ReservationsOf(clusterID) {
 		for i := range r.Placements {

@@ -28,8 +28,7 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 	return nil
 }
 
-// ReceiveMessages implements the server's Broker: it returns the messages for a cluster after the
-// cursor. If there are none, it waits for messages until the time wait is over or ctx ends.
+// ReceiveMessages implements the server's Broker.
 func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.MessageList, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

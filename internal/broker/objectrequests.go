@@ -22,29 +22,22 @@ func (b *Broker) ReserveObject(ctx context.Context, q requests.Request) (*views.
 	if err := q.Complete(); err != nil {
 		return nil, err
 	}
-	var view *views.Reservation
-	err := b.commitPlan(ctx, func(s *session) error {
+	return answerPlan(ctx, b, "", func(s *session) (*views.Reservation, error) {
 		if r, closed := s.book.ByKey(q.Requester, q.Key); r != nil && !closed {
-			view = s.Views.ViewOf(r)
-			return nil
+			return s.Views.ViewOf(r), nil
 		}
 		if q.Duration == 0 {
 			q.Duration = b.config.DefaultTTL
 		}
 		if q.Target == q.Requester && q.Target != "" {
-			return fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
+			return nil, fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
 		}
 		r, err := s.ReserveOrQueue(&q)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		view = s.Views.ViewOf(r)
-		return nil
+		return s.Views.ViewOf(r), nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return view, nil
 }
 
 // Release ends a reservation because a user deleted its object; user is "" if unknown. It does
@@ -63,10 +56,5 @@ func (b *Broker) Release(ctx context.Context, name, user, why string) error {
 // as a map from the name of the reservation to the UID of its object. An object that was deleted
 // and created again has a new UID. HeldFor does not wait until the reservations are durable.
 func (b *Broker) HeldFor(namespace, name string) map[string]string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.session == nil {
-		return nil
-	}
-	return b.session.OfObject(namespace, name)
+	return peek(b, func(s *session) map[string]string { return s.OfObject(namespace, name) })
 }

@@ -22,25 +22,19 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 	if err != nil {
 		return nil, err
 	}
-	var answer *v1.Quote
-	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
-		if hold == 0 {
-			if answer, _, err = s.Quotes.Price(q); err == nil {
-				answer.Warnings = append(s.listUnadvertised(q), answer.Warnings...)
-			}
-			return err
+	return answerPlan(ctx, b, clusterID, func(s *session) (*v1.Quote, error) {
+		if hold != 0 {
+			return s.Quotes.Hold(q, hold)
 		}
-		answer, err = s.Quotes.Hold(q, hold)
-		return err
+		answer, _, err := s.Quotes.Price(q)
+		if err == nil {
+			answer.Warnings = append(s.listUnadvertised(q), answer.Warnings...)
+		}
+		return answer, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
 }
 
-// ReleaseQuote implements the server's Broker. If the quote has ended, nothing changes. If there is
-// no quote with this key, the key is closed, so that a request that arrives later is refused.
+// ReleaseQuote implements the server's Broker.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
 	return b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		if known, err := s.Quotes.Release(clusterID, nameOrKey); known || err != nil {
@@ -56,19 +50,13 @@ func QuoteObject(ctx context.Context, b *Broker, q requests.Request) (*v1.Quote,
 	if err := q.Complete(); err != nil {
 		return nil, err
 	}
-	var answer *v1.Quote
-	err := b.commitPlan(ctx, func(s *session) error {
+	return answerPlan(ctx, b, "", func(s *session) (*v1.Quote, error) {
 		if q.Duration == 0 {
 			q.Duration = b.config.DefaultTTL
 		}
-		var err error
-		answer, _, err = s.Quotes.Price(&q)
-		return err
+		answer, _, err := s.Quotes.Price(&q)
+		return answer, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
 }
 
 // listUnadvertised returns a warning for each value in the constraints of a request that no cluster

@@ -12,33 +12,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// ReleaseReservation implements the server's Broker. If there is no such reservation, it returns
-// nil, nil and closes the key, so that a request that arrives later is refused.
+// ReleaseReservation implements the server's Broker.
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, user string) (*v1.Reservation, error) {
 	if err := actor.Check(user); err != nil {
 		return nil, fault.New(fault.Invalid, "actor: %v", err)
 	}
-	var answer *unsignedAnswer
-	err := b.commitPlanFor(ctx, clusterID, func(s *session) error {
+	answer, err := b.answerReservation(ctx, clusterID, clusterID, func(s *session) (*ledger.Reservation, error) {
 		r, closed := s.FindReservation(clusterID, nameOrKey)
-		if r == nil {
-			if closed {
-				return nil
-			}
-			return term.FaultOf(s.Limiter.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
+		switch {
+		case r == nil && closed:
+			return nil, nil
+		case r == nil:
+			return nil, term.FaultOf(s.Limiter.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
 		}
 		if err := reservations.CheckOwner(r, clusterID); err != nil {
-			return err
+			return nil, err
 		}
-		if err := s.EndReservation(r, ledger.UserOf(clusterID, user), "released by its requester"); err != nil {
-			return err
-		}
-		answer = s.newUnsignedAnswer(r, clusterID)
-		return nil
+		return r, s.EndReservation(r, ledger.UserOf(clusterID, user), "released by its requester")
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		failpoint.Hit(failpoint.BrokerReleased)
 	}
-	failpoint.Hit(failpoint.BrokerReleased)
-	return answer.signReceipt(), nil
+	return answer, err
 }

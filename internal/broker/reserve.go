@@ -11,8 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// RequestReservation implements the server's Broker: it grants a request, or puts it into the queue
-// if the request asks for that and no cluster can serve it now.
+// RequestReservation implements the server's Broker.
 func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	q, err := requests.Read(clusterID, key, req)
 	if err != nil {
@@ -21,44 +20,48 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	if req.HoldSeconds != 0 {
 		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
 	}
-	var answer *unsignedAnswer
-	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
+	answer, err := b.answerReservation(ctx, clusterID, clusterID, func(s *session) (*ledger.Reservation, error) {
 		r, err := s.ReserveOrQueue(q)
 		if err != nil {
-			return s.currentConfig().Visibility.InError(err, q.Target)
+			return nil, s.currentConfig().Visibility.InError(err, q.Target)
 		}
-		answer = s.newUnsignedAnswer(r, clusterID)
-		return nil
+		return r, nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		failpoint.Hit(failpoint.BrokerReserved)
 	}
-	failpoint.Hit(failpoint.BrokerReserved)
-	return answer.signReceipt(), nil
+	return answer, err
 }
 
-// unsignedAnswer is an answer about a reservation whose receipt is not signed yet.
-type unsignedAnswer struct {
-	*v1.Reservation
-	unsigned *receipts.Unsigned
+// GetReservation implements the server's Broker.
+func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
+	return b.answerReservation(ctx, "", clusterID, func(s *session) (*ledger.Reservation, error) {
+		r, _ := s.FindReservation(clusterID, nameOrKey)
+		if r == nil {
+			return nil, fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
+		}
+		return r, nil
+	})
 }
 
-// newUnsignedAnswer returns the answer of AnswerFor. If the answer contains an instruction, the
-// instruction needs a receipt.
-func (s *session) newUnsignedAnswer(r *ledger.Reservation, clusterID string) *unsignedAnswer {
-	out := &unsignedAnswer{s.AnswerFor(r, clusterID), s.b.receipts.NewUnsigned(s.journal)}
-	if out.Instruction.Reservation != "" {
-		out.unsigned.Add(r, r.Current())
+// answerReservation answers clusterID with the reservation that plan returns, nil for nil. payer is as in
+// answerPlan. If the answer contains an instruction, the instruction gets a receipt once all events on which
+// it depends are durable.
+func (b *Broker) answerReservation(ctx context.Context, payer, clusterID string, plan func(*session) (*ledger.Reservation, error)) (*v1.Reservation, error) {
+	var unsigned *receipts.Unsigned
+	answer, err := answerPlan(ctx, b, payer, func(s *session) (*v1.Reservation, error) {
+		r, err := plan(s)
+		if r == nil || err != nil {
+			return nil, err
+		}
+		out := s.AnswerFor(r, clusterID)
+		if unsigned = s.b.receipts.NewUnsigned(s.journal); out.Instruction.Reservation != "" {
+			unsigned.Add(r, r.Current())
+		}
+		return out, nil
+	})
+	if answer != nil {
+		unsigned.Sign(func(int) *v1.Instruction { return &answer.Instruction })
 	}
-	return out
-}
-
-// signReceipt adds the receipt to an answer and returns the answer; nil for nil. All events on which the
-// answer depends must be durable.
-func (a *unsignedAnswer) signReceipt() *v1.Reservation {
-	if a == nil {
-		return nil
-	}
-	a.unsigned.Sign(func(int) *v1.Instruction { return &a.Instruction })
-	return a.Reservation
+	return answer, err
 }

@@ -10,22 +10,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // periodsCheck is how often the broker looks for periods and batches to store.
 const periodsCheck = time.Minute
 
-// keepStored stores the periods of the accounts that have ended, and the full batches of the history,
-// until ctx ends.
 func (s *session) keepStored(ctx context.Context) {
-	ticker := time.NewTicker(periodsCheck)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range term.Every(ctx, periodsCheck) {
 		if err := s.Archive.StorePeriods(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error(err, "storing ended periods of the accounts failed, retrying")
 		}

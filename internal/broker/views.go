@@ -62,14 +62,13 @@ type ClusterView struct {
 
 // Cluster returns the view of a cluster; nil, nil for an unknown one.
 func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
-	var view *ClusterView
-	err := b.commitPlan(ctx, func(s *session) error {
+	return answerPlan(ctx, b, "", func(s *session) (*ClusterView, error) {
 		c := s.book.Cluster(id)
 		if c == nil {
-			return nil
+			return nil, nil
 		}
 		available := c.Available()
-		view = &ClusterView{
+		view := &ClusterView{
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: s.Presence(id).Phase, Heard: s.Presence(id).Heard,
@@ -87,37 +86,41 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		if s.Recovery.IsBlocked(id) {
 			view.Awaited = s.Recovery.DescribeProgress()
 		}
-		return nil
+		return view, nil
 	})
-	return view, err
+}
+
+// peek returns what read returns, or the zero value while there is no session. It does not wait until the
+// events that read sees are durable.
+func peek[T any](b *Broker, read func(*session) T) (out T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.session != nil {
+		out = read(b.session)
+	}
+	return out
 }
 
 // ManifestOf returns the object that contains a cluster's hand-written offer, nil if there is none.
 // It does not wait until the event that stored it is durable.
 func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.session == nil {
+	return peek(b, func(s *session) *ledger.Manifest {
+		if c := s.book.Cluster(clusterID); c != nil {
+			return c.Source
+		}
 		return nil
-	}
-	if c := b.session.book.Cluster(clusterID); c != nil {
-		return c.Source
-	}
-	return nil
+	})
 }
 
 // ObjectOf returns the object that asked for a reservation, nil if the reservation is unknown or
 // was requested over REST. It does not wait until the event that stored it is durable.
 func (b *Broker) ObjectOf(reservation string) *ledger.ObjectRef {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.session == nil {
+	return peek(b, func(s *session) *ledger.ObjectRef {
+		if r := s.book.Reservation(reservation); r != nil {
+			return r.Object
+		}
 		return nil
-	}
-	if r := b.session.book.Reservation(reservation); r != nil {
-		return r.Object
-	}
-	return nil
+	})
 }
 
 // Reservation returns a view of a reservation; nil, nil if it is not in the book.
@@ -135,12 +138,10 @@ func (b *Broker) ObjectReservation(ctx context.Context, requester, key string) (
 }
 
 func (b *Broker) viewReservation(ctx context.Context, find func(*session) *ledger.Reservation) (*views.Reservation, error) {
-	var view *views.Reservation
-	err := b.commitPlan(ctx, func(s *session) error {
+	return answerPlan(ctx, b, "", func(s *session) (*views.Reservation, error) {
 		if r := find(s); r != nil {
-			view = s.Views.ViewOf(r)
+			return s.Views.ViewOf(r), nil
 		}
-		return nil
+		return nil, nil
 	})
-	return view, err
 }

@@ -69,7 +69,7 @@ func (x *Excesses) ProcessReport(r *ledger.Reservation, p *ledger.Placement, pod
 		return nil
 	}
 	name := brokerv1alpha1.PlacementName(r.Name, p.Number)
-	e := &ledger.Exceed{PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Pods: pods, Amounts: amounts}
+	e := &ledger.Exceed{PlacementRef: r.Ref(p), Pods: pods, Amounts: amounts}
 	if p.Excess != nil && x.s.Now().Sub(p.Excess.At) < Every {
 		if known := x.delayed[name]; known != nil {
 			e.Pods, e.Amounts = max(e.Pods, known.Pods), e.Amounts.Max(known.Amounts)
