@@ -202,6 +202,72 @@ func TestWaitingRequestsGetNodesInOrder(t *testing.T) {
 	})
 }
 
+// Nodes are created only for a reservation that lasts longer than their creation may take.
+func TestShortReservationsGetNoNewNodes(t *testing.T) {
+	const late = "berlin: has room only on nodes that it creates within 8m0s, and the reservation ends in "
+	lasting := func(cpu string, d time.Duration, policy v1.ReservationRequestQueuePolicy) *v1.ReservationRequest {
+		req := request(cpu, "4Gi")
+		req.DurationSeconds, req.QueuePolicy = int64(d.Seconds()), policy
+		return req
+	}
+	t.Run("a new request", func(t *testing.T) {
+		elasticFleet(t, func(f *fleet) {
+			_, err := f.RequestReservation(context.Background(), "rome", "request-1", lasting("10", readyWithin, ""))
+			if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), late+"8m0s") {
+				t.Errorf("one that ends with the creation: %v", err)
+			}
+			q, err := f.RequestQuote(context.Background(), "rome", "", lasting("10", readyWithin, ""))
+			if err != nil || q.ClusterID != "" || q.Candidates[0].Reason != "ReadyTooLate" || !strings.Contains(q.Message, late) {
+				t.Errorf("its quote: %+v, %v", q, err)
+			}
+			for key, req := range map[string]*v1.ReservationRequest{"longer": lasting("10", readyWithin+time.Second, ""), "existing": lasting("2", time.Minute, "")} {
+				if got := target(f.reserve("rome", key, req)); got == "" {
+					t.Errorf("%s: %s", key, got)
+				}
+			}
+		})
+	})
+	t.Run("a waiting request lets longer ones pass", func(t *testing.T) {
+		elasticFleet(t, func(f *fleet) {
+			f.advertise("berlin", "4", "16Gi", creates(0))
+			short, long := f.reserve("rome", "request-1", lasting("10", 5*time.Minute, "Queue")), f.reserve("rome", "request-2", lasting("10", time.Hour, "Queue"))
+			f.advertise("berlin", "4", "16Gi", creates(2))
+			f.wantPlacements(long, "once berlin can create nodes", "Reserved: berlin=Assigned")
+			if got := f.get("rome", short.Name); got.Phase != v1.ReservationPhaseQueued {
+				t.Errorf("the short one: %s", got.Phase)
+			}
+		})
+	})
+	t.Run("a waiting request keeps its right to existing nodes", func(t *testing.T) {
+		elasticFleet(t, func(f *fleet) {
+			f.advertise("paris", "0", "32Gi")
+			f.advertise("berlin", "0", "16Gi", creates(0))
+			f.reserve("rome", "request-1", lasting("4", 5*time.Minute, "Queue"))
+			f.pauses(true)
+			f.advertise("berlin", "4", "16Gi", creates(1))
+			if r, err := f.RequestReservation(context.Background(), "rome", "request-2", request("10", "4Gi")); fault.ReasonOf(err) != fault.NoCandidate {
+				t.Errorf("one that needs existing and new nodes: %+v, %v", r, err)
+			}
+		})
+	})
+	for left, want := range map[time.Duration]string{15 * time.Minute: "oslo", 7 * time.Minute: "berlin"} {
+		t.Run(fmt.Sprintf("a reservation with %s left that has to move", left), func(t *testing.T) {
+			elasticFleet(t, func(f *fleet) {
+				r := f.reserve("rome", "request-1", lasting("10", 20*time.Minute, ""))
+				f.mustReport("berlin", r, 1, provider, v1.StatusReportStateAcknowledged)
+				f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+				f.passElastic(20*time.Minute - left)
+				f.advertise("oslo", "0", "0", creates(2))
+				f.mustReport("berlin", r, 1, provider, v1.StatusReportStateRefused)
+				synctest.Wait()
+				if got := target(f.get("rome", r.Name)); got != want {
+					t.Errorf("it is on %s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
 // A provider may create nodes for a reservation that its present provider calls back, while that one still serves it.
 func TestNodesAreCreatedForARecalledReservation(t *testing.T) {
 	inFleet(t, func(f *fleet) {

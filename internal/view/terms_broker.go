@@ -77,6 +77,7 @@ var brokerSections = []section{
 		{Word: "InsufficientResource", Means: "has too little of a resource free, less `headroom`; the message has the figures", Do: "ask for less, or wait in the [queue](queue.md)"},
 		{Word: "NodesDoNotMatch", Means: "has too little free on nodes that match `nodeSelector` and whose taints `tolerations` tolerate; only labels in the agent's `--node-labels` are known, and only nodes with [offered taints](configuration.md#tainted-nodes)", Do: "ask for less, loosen `nodeSelector`, or add `tolerations`"},
 		{Word: "ShapeDoesNotFit", Means: "has enough in total, but no room on its nodes for `podShapes`", Do: "use smaller pods in `podShapes`"},
+		{Word: "ReadyTooLate", Means: "has room only on [nodes on demand](configuration.md#nodes-on-demand) that may be Ready only when the reservation ends", Do: "reserve for longer, or ask for less"},
 		{Word: "NoPrice", Means: "has no price for a requested resource, or one without an exchange rate, and the request has a `maxPrice`", Do: "have its operator set a price, or the administrator an exchange rate"},
 		{Word: "TooExpensive", Means: "costs more than `maxPrice`", Do: "raise `maxPrice`"},
 		{Word: "LowerScore", Means: "passes all filters, and another one has a higher score or the same score and comes first by name"},

@@ -180,7 +180,7 @@ func (cs *Clusters) upsertCandidate(c *ledger.Cluster) {
 	}
 	cs.reshaped[c.ClusterID] = true
 	cs.noteTaints(c)
-	cs.noteElastic(c)
+	candidate.ReadyWithin = cs.noteElastic(c)
 	t := money.ReadTariff(c.Cost)
 	candidate.Currency, candidate.Prices, candidate.StoragePrice, candidate.EgressPrice = t.Currency, t.PerHour, t.Storage, t.Egress
 	if err := cs.market.Upsert(candidate); err != nil {

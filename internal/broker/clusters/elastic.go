@@ -1,16 +1,21 @@
 package clusters
 
 import (
+	"time"
+
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-func (cs *Clusters) noteElastic(c *ledger.Cluster) {
-	if c.Elastic != nil && len(c.Elastic.Nodes) > 0 {
-		cs.elastic[c.ClusterID] = true
-	} else {
+// noteElastic adds the cluster to elastic if it can create nodes, or else removes it. It returns within
+// which time the nodes are Ready, 0 for none.
+func (cs *Clusters) noteElastic(c *ledger.Cluster) time.Duration {
+	if c.Elastic == nil || len(c.Elastic.Nodes) == 0 {
 		delete(cs.elastic, c.ClusterID)
+		return 0
 	}
+	cs.elastic[c.ClusterID] = true
+	return c.Elastic.ReadyWithin
 }
 
 // SupposeElastic counts the nodes that clusters can create as existing, in FreeOf and in the market,
@@ -26,6 +31,7 @@ func (cs *Clusters) SupposeElastic() (undo func()) {
 
 func (cs *Clusters) countElastic(extended bool, freeOf func(*ledger.Cluster) quantity.Amounts) {
 	cs.extended = extended
+	cs.market.CountNewNodes(extended)
 	for id := range cs.elastic {
 		cs.market.SetAvailable(id, freeOf(cs.s.Book().Cluster(id)))
 		cs.reshaped[id] = true

@@ -162,10 +162,13 @@ func (d *Decider) listVerdicts(request *decision.Request, target string, most in
 	return judged{full.Verdicts, full.Winner, full.Dearest, rejected}
 }
 
-// ExplainRefusal returns the refusal of a request that no cluster can serve, with all candidates.
-// The caller removes those that the requester may not see.
-func (d *Decider) ExplainRefusal(request *decision.Request, q *requests.Request) *fault.Error {
-	explanation := d.explainChoice(request, q.Target).text
+// ExplainRefusal returns the refusal of a request that no cluster can serve, even on nodes that it creates,
+// with all candidates. The caller removes those that the requester may not see.
+func (d *Decider) ExplainRefusal(q *requests.Request, tried ledger.Tried) *fault.Error {
+	if undo := d.s.SupposeElastic(); undo != nil {
+		defer undo()
+	}
+	explanation := d.explainChoice(d.NewDecisionRequest(q, tried), q.Target).text
 	e := fault.New(fault.NoCandidate, "%s", d.ExplainRejections(q, explanation))
 	e.Candidates, e.Rejected = d.DecodeCandidates(explanation), explanation.Rejected()
 	return e

@@ -23,6 +23,7 @@ func (d *Decider) NewDecisionRequest(q *requests.Request, tried ledger.Tried) *d
 	return &decision.Request{
 		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried.Excluded, Avoid: tried.Avoided, Weights: d.s.Weights(),
 		PodShapes: demands.PodShapes, Constraints: demands.Constraints, Near: near, Apart: apart, Data: demands.Data, Duration: q.Duration,
+		Left: q.TimeLeft(d.s.Now()),
 	}
 }
 

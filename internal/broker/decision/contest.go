@@ -1,8 +1,10 @@
 package decision
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -245,6 +247,9 @@ func (c *contest) checkCandidate(i int) (Reason, int) {
 	if _, ok := c.fitsShapes(i); !ok {
 		return ShapeDoesNotFit, 0
 	}
+	if left := c.request.Left; m.newNodes && left > 0 && left <= m.readyWithin[i] {
+		return ReadyTooLate, 0
+	}
 	return c.checkPrice(i), 0
 }
 
@@ -347,6 +352,9 @@ func (c *contest) describeRejection(i int, reason Reason, which int) Rejection {
 		for _, k := range c.kinds {
 			out.Need += k.count
 		}
+	case ReadyTooLate:
+		out.Detail = fmt.Sprintf("has room only on nodes that it creates within %s, and the reservation ends in %s",
+			c.market.readyWithin[i], c.request.Left.Round(time.Second))
 	}
 	return out
 }

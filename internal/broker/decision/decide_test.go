@@ -297,3 +297,25 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestNewNodesMustBeReadyBeforeTheReservationEnds(t *testing.T) {
+	elastic := cluster("paris", 8, 8, 32, 32)
+	elastic.ReadyWithin = 8 * time.Minute
+	m := newMarketWith(t, elastic)
+	for _, tt := range []struct {
+		newNodes bool
+		left     time.Duration
+		want     Reason
+	}{
+		{true, 8 * time.Minute, ReadyTooLate}, {true, 8*time.Minute + 1, ""}, {true, 0, ""}, {false, time.Minute, ""},
+	} {
+		m.CountNewNodes(tt.newNodes)
+		r := &Request{Requester: "rome", Amounts: size(8, 8), Left: tt.left}
+		if got, ok := Check(m, r, "paris"); got.Reason != tt.want || ok != (tt.want == "") {
+			t.Errorf("%+v: %+v, %t", tt, got, ok)
+		}
+		if _, ok := Decide(m, r); ok != (tt.want == "") {
+			t.Errorf("%+v: decided %t", tt, ok)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -52,6 +53,8 @@ type Candidate struct {
 	// rejected for requests with pod shapes, because sums do not tell whether a pod fits on a
 	// node.
 	Shapes []quantity.NodeShape
+	// ReadyWithin is how long the candidate may take to create nodes; 0 if it creates none.
+	ReadyWithin time.Duration
 }
 
 // Market is the table of all candidates. Decide, ExplainTop, Judge, Check and others share its
@@ -91,7 +94,10 @@ type Market struct {
 	index  index
 	lends  []*lending.Policy
 	shapes [][]shape
-	links  map[string]links
+	// readyWithin is ReadyWithin of each row. It matters while newNodes is true.
+	readyWithin []time.Duration
+	newNodes    bool
+	links       map[string]links
 	// standings holds the Standing of each row, nil for none.
 	standings []*Standing
 	// exceeded maps a requester to the reasons why candidates do not serve it.
@@ -193,9 +199,14 @@ func (m *Market) Upsert(c Candidate) error {
 	m.setReliability(i, c.Reliability)
 	m.setFacts(i, facts{c.Region, c.Zone, c.Labels, c.Claims})
 	m.setShapes(i, c.Shapes)
+	m.readyWithin[i] = c.ReadyWithin
 	m.updateAvailability(i)
 	return nil
 }
+
+// CountNewNodes says whether the free amounts and the shapes of candidates with ReadyWithin include
+// nodes that they would create.
+func (m *Market) CountNewNodes(count bool) { m.newNodes = count }
 
 // SetAvailable replaces a candidate's free amounts and reports whether the candidate is in the
 // market. The free amount of an advertised resource that is missing in available becomes 0. A
@@ -307,6 +318,7 @@ func (m *Market) growColumns() {
 	m.egress = append(m.egress, 0)
 	m.facts = append(m.facts, facts{})
 	m.shapes = append(m.shapes, nil)
+	m.readyWithin = append(m.readyWithin, 0)
 	m.lends = append(m.lends, nil)
 	m.standings = append(m.standings, nil)
 	m.named = append(m.named, nil)

@@ -69,6 +69,9 @@ const (
 	NodesDoNotMatch Reason = "NodesDoNotMatch"
 	// ShapeDoesNotFit: the free amounts suffice, but the pods do not all fit on the nodes.
 	ShapeDoesNotFit Reason = "ShapeDoesNotFit"
+	// ReadyTooLate: the nodes that the candidate would create may be Ready only when the reservation
+	// ends, or later.
+	ReadyTooLate Reason = "ReadyTooLate"
 	// NoPrice: the request sets a highest price, and the candidate has no price for a requested
 	// resource, or there is no exchange rate between the two currencies.
 	NoPrice Reason = "NoPrice"

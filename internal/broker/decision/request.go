@@ -34,6 +34,9 @@ type Request struct {
 	Data *brokerv1alpha1.DataVolume
 	// Duration is how long the reservation will be held; 0 is billed as requirements.UnboundedFor.
 	Duration time.Duration
+	// Left is how long the reservation will be held from now on, 0 for no bound. Nodes that a candidate
+	// creates must be Ready earlier.
+	Left time.Duration
 	// Currency is the currency in which costs are compared. Empty means the currency of the highest
 	// accepted price or, without one, the currency that most candidates use.
 	Currency string

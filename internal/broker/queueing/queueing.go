@@ -87,7 +87,7 @@ type Session interface {
 	NewDecisionRequest(q *requests.Request, tried ledger.Tried) *decision.Request
 	PickBest(request *decision.Request, target string) (string, bool)
 	Explain(request *decision.Request, q *requests.Request, provider string) *term.Decision
-	ExplainRefusal(request *decision.Request, q *requests.Request) *fault.Error
+	ExplainRefusal(q *requests.Request, tried ledger.Tried) *fault.Error
 	ExplainRejections(q *requests.Request, why ledger.Explanation) string
 }
 
@@ -266,6 +266,10 @@ func (qu *Queue) classOf(r *ledger.Reservation) string {
 		// The duration only matters if there is data, whose one-time price is spread over it.
 		q.Duration = 0
 	}
+	left := r.Waiting.Left
+	if left > ledger.MaxReadyWithin {
+		left = 0 // no new nodes are Ready too late
+	}
 	alone := ""
 	if r.Waiting.Preemption != nil {
 		alone = r.Name
@@ -274,7 +278,8 @@ func (qu *Queue) classOf(r *ledger.Reservation) string {
 		Request *requests.Request
 		Tried   []string
 		Alone   string
-	}{q, tried.Excluded, alone})
+		Left    time.Duration `json:",omitzero"`
+	}{q, tried.Excluded, alone, left})
 	if err != nil {
 		panic(err)
 	}
@@ -409,7 +414,7 @@ func (qu *Queue) WouldJump(q *requests.Request, clusterID string) bool {
 // TimeOut ends a reservation that has waited for as long as it may.
 func (qu *Queue) TimeOut(r *ledger.Reservation) error {
 	q, tried := qu.requestAndTried(r)
-	why := qu.s.ExplainRefusal(qu.s.NewDecisionRequest(q, tried), q)
+	why := qu.s.ExplainRefusal(q, tried)
 	return qu.s.Record(ledger.Event{By: ledger.Queueing, Change: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),

@@ -33,6 +33,9 @@ func (qs *Quotes) Price(q *requests.Request) (*v1.Quote, *term.Decision, error) 
 	choice, err := qs.s.DecideNew(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
 		out.Message = why.Detail
+		if undo := qs.s.SupposeElastic(); undo != nil {
+			defer undo()
+		}
 	} else if err != nil {
 		return nil, nil, err
 	} else if out.ClusterID = choice.Provider; choice.OnNewNodes {

@@ -39,10 +39,24 @@ type Request struct {
 	Quote string
 	// By is who made the request.
 	By ledger.Actor
+	// held is the reservation of the request, nil for a new request.
+	held *ledger.Reservation
 }
 
 // Of returns the request of a reservation, including later changes.
-func Of(r *ledger.Reservation) *Request { return &Request{Request: r.Request} }
+func Of(r *ledger.Reservation) *Request { return &Request{Request: r.Request, held: r} }
+
+// TimeLeft returns how long the reservation will be held from now on, or from its grant if it waits; 0 for
+// no bound.
+func (r *Request) TimeLeft(now time.Time) time.Duration {
+	switch {
+	case r.held == nil || r.Duration == 0:
+		return r.Duration
+	case r.held.Waiting != nil:
+		return r.held.Waiting.Left
+	}
+	return max(r.held.Until.Sub(now), 1)
+}
 
 // Digest returns a digest of the request. Two requests with the same key but different
 // digests are different requests, not repetitions.

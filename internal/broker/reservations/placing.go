@@ -3,7 +3,6 @@ package reservations
 import (
 	"errors"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
@@ -33,7 +32,7 @@ func (rs *Reservations) Decide(q *requests.Request, tried ledger.Tried) (*term.D
 		case recorded:
 			rs.s.ServeWaiting()
 		case winner == "":
-			return rs.decideElastic(request, q, tried)
+			return rs.decideElastic(q, tried)
 		case !served && rs.s.WouldJump(q, winner):
 			served = true
 			rs.s.ServeWaiting()
@@ -45,16 +44,16 @@ func (rs *Reservations) Decide(q *requests.Request, tried ledger.Tried) (*term.D
 
 // decideElastic chooses a provider for a request that does not fit anywhere, among those that can create
 // nodes. It refuses the request if a waiting request comes first on these nodes.
-func (rs *Reservations) decideElastic(request *decision.Request, q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
+func (rs *Reservations) decideElastic(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
 	undo := rs.s.SupposeElastic()
 	if undo == nil {
-		return nil, rs.s.ExplainRefusal(request, q)
+		return nil, rs.s.ExplainRefusal(q, tried)
 	}
 	defer undo()
-	request = rs.s.NewDecisionRequest(q, tried)
+	request := rs.s.NewDecisionRequest(q, tried)
 	winner, ok := rs.s.PickBest(request, q.Target)
 	if !ok || rs.s.WouldJump(q, winner) {
-		return nil, rs.s.ExplainRefusal(request, q)
+		return nil, rs.s.ExplainRefusal(q, tried)
 	}
 	choice := rs.s.Explain(request, q, winner)
 	choice.OnNewNodes = true

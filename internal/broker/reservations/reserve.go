@@ -46,7 +46,7 @@ type Session interface {
 	ChooseProvider(q *requests.Request, tried ledger.Tried) (*decision.Request, string)
 	PickBest(request *decision.Request, target string) (string, bool)
 	Explain(request *decision.Request, q *requests.Request, provider string) *term.Decision
-	ExplainRefusal(request *decision.Request, q *requests.Request) *fault.Error
+	ExplainRefusal(q *requests.Request, tried ledger.Tried) *fault.Error
 	DecodeCandidates(e ledger.Explanation) []brokerv1alpha1.Candidate
 	CountDecision(r *ledger.Reservation, err error)
 
