@@ -84,6 +84,20 @@ resources:
 {{- end }}
 {{- end -}}
 
+{{/* The flags on which it depends whether a configuration file is valid. */}}
+{{- define "liqo-resource-broker-agent.offerArgs" }}
+{{- range .Values.cluster.nodeLabels }}
+- --node-labels={{ . }}
+{{- end }}
+- --peering-mode={{ .Values.peeringMode }}
+{{- if include "liqo-resource-broker-agent.placeholders" . }}
+- --hold=Placeholder
+{{- end }}
+{{- if .Values.webhook.enabled }}
+- --webhook-bind-address=:9443
+{{- end }}
+{{- end -}}
+
 {{- define "liqo-resource-broker-agent.args" -}}
 - --zap-log-level={{ .Values.log.level }}
 - --zap-encoder={{ .Values.log.format }}
@@ -111,10 +125,7 @@ resources:
 {{- with .Values.cluster.endpointURL }}
 - --endpoint-url={{ . }}
 {{- end }}
-{{- range .Values.cluster.nodeLabels }}
-- --node-labels={{ . }}
-{{- end }}
-- --peering-mode={{ .Values.peeringMode }}
+{{- include "liqo-resource-broker-agent.offerArgs" . }}
 {{- if .Values.kubeconfigs.existingSecret }}
 - --kubeconfigs-dir=/etc/agent/kubeconfigs
 {{- end }}
@@ -159,7 +170,6 @@ resources:
 {{- end }}
 {{- end }}
 {{- if include "liqo-resource-broker-agent.placeholders" . }}
-- --hold=Placeholder
 - --placeholder-image={{ .Values.hold.placeholder.image }}
 - --placeholder-priority-class={{ include "liqo-resource-broker-agent.fullname" . }}-placeholder
 {{- end }}
@@ -192,7 +202,6 @@ resources:
 {{- end }}
 {{- end }}
 {{- if .Values.webhook.enabled }}
-- --webhook-bind-address=:9443
 - --webhook-cert-path=/etc/agent/webhook-tls
 {{- end }}
 {{- with .Values.extraArgs }}

@@ -75,7 +75,7 @@ func (o *checkOptions) checkConfiguration() checkup.Finding {
 	if o.configFile == "" {
 		return checkup.Skip("--config is not given")
 	}
-	if _, err := configuration.Read(o.configFile); err != nil {
+	if _, err := configuration.Read(o.configFile, o.checkElastic); err != nil {
 		return checkup.Fail("correct the file; until the agent restarts, the last valid configuration stays in force", "%v", err)
 	}
 	return checkup.Found("%s is valid", o.configFile)

@@ -22,6 +22,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
+	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
 // serveEnrolment answers every request in place of a broker's enrolment listener. With agents, it demands a
@@ -110,6 +111,34 @@ func TestCheckReadsTheFile(t *testing.T) {
 		}
 		if got := o.checkConfiguration(); got.Level != want.Level || !strings.Contains(got.Message, want.Message) {
 			t.Errorf("%q: got %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestCheckRefusesGroupsThatFlagsRuleOut(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "agent.yaml")
+	runtest.Check(t, os.WriteFile(file, []byte(`apiVersion: agent.fluidos.eu/v1alpha1
+kind: AgentConfiguration
+offer:
+  taints: ["spot=yes:NoSchedule"]
+  elastic: [{name: a, nodes: 1, each: {cpu: "1", memory: 1Gi}, labels: {pool: a}, taints: ["spot=yes:NoSchedule"], readyWithin: 8m}]
+`), 0o600))
+	for want, change := range map[string]func(*options){
+		"is valid":                  func(*options) {},
+		"set --hold=Placeholder":    func(o *options) { o.hold = string(agentv1alpha1.HoldLedger) },
+		"let the agent peer":        func(o *options) { o.peeringMode = peeringNone },
+		`group "a" with taint spot`: func(o *options) { o.webhook.Address = webhooks.Off },
+		"17 labels of nodes are published, at most 16 can be: a0, a1,": func(o *options) {
+			for i := range maxNodeLabels {
+				o.nodeLabels = append(o.nodeLabels, fmt.Sprint("a", i))
+			}
+		},
+	} {
+		o := &checkOptions{options: defaultOptions()}
+		o.configFile, o.hold, o.webhook.Address = file, string(agentv1alpha1.HoldPlaceholder), ":9443"
+		change(o.options)
+		if got := o.checkConfiguration(); !strings.Contains(got.Message, want) || (got.Level == checkup.OK) != (want == "is valid") {
+			t.Errorf("%+v, want %q", got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing/otlp"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
@@ -401,12 +403,35 @@ func (o *options) checkHold() error {
 	return nil
 }
 
-// checkElastic refuses groups of nodes if no placeholder pods make the autoscaler create them.
+// checkElastic refuses groups of nodes that the flags rule out: without placeholder pods, no autoscaler
+// creates them; without the webhook, tainted nodes are not lent; and the CRD of the Advertisement limits the
+// labels of nodes.
 func (o *options) checkElastic(c *configuration.Configuration) error {
-	if len(c.Offer.Groups) > 0 && (o.hold != string(agentv1alpha1.HoldPlaceholder) || o.peeringMode == peeringNone) {
-		return errors.New("offer.elastic: new nodes need placeholder pods: set --hold=Placeholder (hold.mode in the chart) and let the agent peer, or remove offer.elastic")
+	if len(c.Offer.Groups) == 0 {
+		return nil
 	}
-	return nil
+	var wrong []error
+	if o.hold != string(agentv1alpha1.HoldPlaceholder) || o.peeringMode == peeringNone {
+		wrong = append(wrong, errors.New("offer.elastic: new nodes need placeholder pods: set --hold=Placeholder (hold.mode in the chart) and let the agent peer, or remove offer.elastic"))
+	}
+	keys := map[string]string{}
+	for _, key := range o.nodeLabels {
+		keys[key] = ""
+	}
+	for i := range c.Offer.Groups {
+		g := &c.Offer.Groups[i]
+		for _, t := range g.Taints {
+			if !o.webhook.Enabled() && !quantity.IsExtended(corev1.ResourceName(t.Key)) {
+				wrong = append(wrong, fmt.Errorf("offer.elastic[%d].taints: nodes of group %q with taint %s are not lent while the agent's webhook is off: set webhook.enabled=true in the chart, or remove the group", i, g.Name, t.Key))
+			}
+		}
+		maps.Copy(keys, g.Labels)
+	}
+	if len(keys) > maxNodeLabels {
+		wrong = append(wrong, fmt.Errorf("offer.elastic: with the labels of its groups and --node-labels (cluster.nodeLabels in the chart), %d labels of nodes are published, at most %d can be: %s: remove some of either",
+			len(keys), maxNodeLabels, strings.Join(slices.Sorted(maps.Keys(keys)), ", ")))
+	}
+	return errors.Join(wrong...)
 }
 
 // readEnrolmentToken replaces the reference in --enrolment-token by the token. The flag does not

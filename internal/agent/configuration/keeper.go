@@ -111,10 +111,7 @@ func (k *Keeper) reloadFile() {
 // read came into force: its content is new, or the previous reading failed. news is true if taken
 // is true, or if there is a new problem.
 func (k *Keeper) readFile() (news, taken bool) {
-	parsed, content, err := readAll(k.path)
-	if err == nil && k.check != nil {
-		err = k.check(parsed)
-	}
+	parsed, content, err := readAll(k.path, k.check)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
@@ -128,16 +125,16 @@ func (k *Keeper) readFile() (news, taken bool) {
 	return true, true
 }
 
-// Read reads a file and the files that it refers to. Its error is a single line that names the
-// file.
-func Read(path string) (*Configuration, error) {
-	c, _, err := readAll(path)
+// Read reads a file and the files that it refers to, and checks the configuration as Open does. Its error
+// is a single line that names the file.
+func Read(path string, check func(*Configuration) error) (*Configuration, error) {
+	c, _, err := readAll(path, check)
 	return c, err
 }
 
 // readAll does what Read does. It also returns the content of all files that it has read, one after
 // the other, or nil if it fails.
-func readAll(path string) (c *Configuration, content []byte, err error) {
+func readAll(path string, check func(*Configuration) error) (c *Configuration, content []byte, err error) {
 	open := func(path string) ([]byte, error) {
 		text, err := os.ReadFile(path)
 		content = append(content, text...)
@@ -146,6 +143,9 @@ func readAll(path string) (c *Configuration, content []byte, err error) {
 	text, err := open(path)
 	if err == nil {
 		c, err = Parse(text, open)
+	}
+	if err == nil && check != nil {
+		err = check(c)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %s", path, strings.ReplaceAll(err.Error(), "\n", "; "))
