@@ -116,6 +116,7 @@ var memberSections = []section{
 		{Word: "Gathering", Means: "the pods have not been unschedulable for `spec.after`"},
 		{Word: "Pausing", Means: "the last change is less than a minute old"},
 		{Word: "Settling", Means: "a request for these pods is not answered yet, or waits in the queue", Do: "see the ResourceRequest in the message"},
+		{Word: "NodeUnusable", Means: "a request has room, but its node is cordoned or not Ready", Do: "uncordon the node, or see the ResourceRequest", Level: Warning},
 		{Word: "LimitReached", Means: "`spec.limit`, or `spec.limits` of a buffer, allows no more", Do: "raise it, or wait until pods leave", Level: Warning},
 		{Word: "NoCapacity", Means: "a request ended without serving the pods, or could not grow; repeated five minutes later", Do: "loosen constraints, or set `queuePolicy: Queue`", Level: Warning},
 		{Word: "DaemonSetPod", Means: "skipped: a DaemonSet owns the pod", Do: "exclude it with `spec.selector`"},

@@ -338,6 +338,8 @@ const (
 	ReasonSettling = "Settling"
 	// ReasonLimitReached means that spec.limit allows no more.
 	ReasonLimitReached = "LimitReached"
+	// ReasonNodeUnusable means that a request has room, but its node is cordoned or not Ready.
+	ReasonNodeUnusable = "NodeUnusable"
 	// ReasonNoCapacity means that a request has ended without serving the pods; it is repeated.
 	ReasonNoCapacity = "NoCapacity"
 )

@@ -136,6 +136,8 @@ func (s *scene) describeWait(plan *burst.Plan) string {
 		return fmt.Sprintf("the next change is made at %s UTC, one minute after the last", until)
 	case agentv1alpha1.ReasonLimitReached:
 		return "spec.limit allows no more: raise it, or wait until a request ends"
+	case agentv1alpha1.ReasonNodeUnusable:
+		return fmt.Sprintf("resource request %q has room, and its node is not Ready: %s", plan.About, s.messageOf(plan.About))
 	case agentv1alpha1.ReasonNoCapacity:
 		if plan.About == "" {
 			return fmt.Sprintf("a request is repeated at %s UTC, because the API server refused it: %s", until, s.refusalUntil(plan.Until))

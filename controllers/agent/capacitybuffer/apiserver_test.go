@@ -152,7 +152,10 @@ func TestCapacityBuffersOnAPIServer(t *testing.T) {
 	}
 	labels := agentv1alpha1.RequestNodeLabels("default", "web")
 	labels["liqo.io/type"] = "virtual-node"
-	runtest.Check(t, s.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "res-aaaaaaaaaa-1", Labels: labels}}))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "res-aaaaaaaaaa-1", Labels: labels}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	runtest.Check(t, s.Create(t.Context(), node))
+	s.awaitReady("web", metav1.ConditionFalse, agentv1alpha1.ReasonNodeUnusable, "cordoned or not Ready")
+	runtest.Check(t, s.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":false}}`))))
 	s.awaitReady("web", metav1.ConditionTrue, agentv1alpha1.ReasonRequested, "there is room for 5 more pods on node")
 
 	pods := []*corev1.Pod{s.run("a"), s.run("b")}

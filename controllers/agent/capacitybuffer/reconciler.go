@@ -301,6 +301,8 @@ func (s *scene) showPlan(plan *burst.BufferPlan) {
 		s.setReady(metav1.ConditionTrue, plan.Why, text)
 	case agentv1alpha1.ReasonPausing:
 		s.setReady(metav1.ConditionFalse, plan.Why, fmt.Sprintf("room for %d more pods is left; more is requested at %s UTC, one minute after the last change", free, until))
+	case agentv1alpha1.ReasonNodeUnusable:
+		s.setReady(metav1.ConditionFalse, plan.Why, s.aboutRequest("its node is cordoned or not Ready, so that pods cannot use the room there"))
 	case agentv1alpha1.ReasonLimitReached:
 		s.setReady(metav1.ConditionFalse, plan.Why, fmt.Sprintf("room for %d more pods is left, and spec.limits allow no more: raise them, or wait until pods leave", free))
 	case agentv1alpha1.ReasonNoCapacity:

@@ -70,10 +70,10 @@ func (b *Buffer) Surplus(p *Pool) int64 {
 	return max(p.askedPods()-b.wantedPods(p), 0)
 }
 
-// Free returns the number of pods that fit into the free room of the request. While a change is not answered, it counts
-// only room that the request has before and after it.
+// Free returns the number of pods that fit into the free room of the request and can run there. While a change is not
+// answered, it counts only room that the request has before and after it.
 func (b *Buffer) Free(p *Pool) int64 {
-	if p == nil || p.Granted == nil || p.State >= Ending {
+	if p == nil || p.Granted == nil || p.State >= Ending || p.Unusable {
 		return 0
 	}
 	granted := p.Request
@@ -161,6 +161,9 @@ func PlanBuffer(b *Buffer, p *Pool, now time.Time) BufferPlan {
 			return BufferPlan{Action: DeletePool, Why: agentv1alpha1.ReasonSettling}
 		}
 		return BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonRequested}
+	}
+	if p.Unusable {
+		return BufferPlan{Why: agentv1alpha1.ReasonNodeUnusable}
 	}
 	return BufferPlan{Why: b.reasonOfEnough(b.Free(p))}
 }

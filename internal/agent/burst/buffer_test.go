@@ -33,6 +33,7 @@ func TestPlanBuffer(t *testing.T) {
 	surplus := func(since time.Time, p *Pool) *Pool { p.SurplusSince = since; return p }
 	least := func(n int64, p *Pool) *Pool { p.Least = n; return p }
 	guest := func(p *Pool) *Pool { p.Guests = 1; return p }
+	unusable := func(p *Pool) *Pool { p.Unusable = true; return p }
 	over := func(ended time.Time) *Pool { p := poolOf(Over, 3, 0, 0, long); p.OverAt = ended; return p }
 	four := quantity.Amounts{corev1.ResourceCPU: 2000}
 	for name, tt := range map[string]struct {
@@ -45,6 +46,7 @@ func TestPlanBuffer(t *testing.T) {
 		"nothing to keep":                           {0, nil, nil, BufferPlan{Why: "Requested"}},
 		"as many as the limit allows":               {-1, four, nil, BufferPlan{Action: CreatePool, Pods: 4, Why: "Settling"}},
 		"a limit below one pod":                     {3, quantity.Amounts{corev1.ResourceCPU: 100}, nil, BufferPlan{Why: "LimitReached"}},
+		"the node is cordoned or not Ready":         {3, nil, unusable(poolOf(Held, 3, 3, 0, long)), BufferPlan{Why: "NodeUnusable"}},
 		"not answered yet":                          {3, nil, poolOf(Settling, 3, 0, 0, long), BufferPlan{Why: "Settling"}},
 		"warm":                                      {3, nil, poolOf(Held, 3, 3, 0, long), BufferPlan{Why: "Requested"}},
 		"pods have come":                            {3, nil, poolOf(Held, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},

@@ -92,10 +92,10 @@ type Request struct {
 	// OverAt is when a request in state Over was first seen so.
 	OverAt time.Time
 	// HasNode is true if the request has a virtual node. Cordoned is true if this node takes no
-	// more pods. Used is the sum of the requests of the pods on the node, including the number of
+	// more pods, and Unusable also if it is not Ready. Used is the sum of the requests of the pods on the node, including the number of
 	// pods.
-	HasNode, Cordoned bool
-	Used              quantity.Amounts
+	HasNode, Cordoned, Unusable bool
+	Used                        quantity.Amounts
 	// IdleSince is when the request became idle, zero if it is in use. A request is in use while a
 	// pod is on its node or, unless the node is cordoned, while a pod of its group waits.
 	IdleSince time.Time
@@ -218,7 +218,7 @@ func (p *planner) planChange(c Change) (made bool) {
 
 // reasons lists the values of Plan.Why, the most important one for the user first.
 var reasons = []string{
-	agentv1alpha1.ReasonNoCapacity, agentv1alpha1.ReasonLimitReached, agentv1alpha1.ReasonSettling, agentv1alpha1.ReasonPausing,
+	agentv1alpha1.ReasonNoCapacity, agentv1alpha1.ReasonLimitReached, agentv1alpha1.ReasonNodeUnusable, agentv1alpha1.ReasonSettling, agentv1alpha1.ReasonPausing,
 	agentv1alpha1.ReasonGathering, agentv1alpha1.ReasonRequested, agentv1alpha1.ReasonNothingWaits,
 }
 
@@ -249,9 +249,9 @@ type supply struct {
 	// missing is the number of waiting pods for which the requests have no room, even when all of
 	// them are granted.
 	missing int64
-	// growable is a request that may be enlarged, settling is one that was not answered yet, and
-	// over is the one that ended last. Each is nil if there is none.
-	growable, settling, over *Request
+	// growable is a request that may be enlarged, settling is one that was not answered yet, unusable is
+	// one whose node is not Ready, and over is the one that ended last. Each is nil if there is none.
+	growable, settling, unusable, over *Request
 }
 
 func (p *planner) supplyOf(g *Group) supply {
@@ -270,6 +270,9 @@ func (p *planner) supplyOf(g *Group) supply {
 			if r.State == Settling {
 				s.settling = r
 			}
+			if r.Unusable {
+				s.unusable = r
+			}
 			if r.State == Held && s.growable == nil {
 				s.growable = r
 			}
@@ -281,6 +284,10 @@ func (p *planner) supplyOf(g *Group) supply {
 // serveGroup plans a change for one group, or explains why its pods wait.
 func (p *planner) serveGroup(g *Group) {
 	s := p.supplyOf(g)
+	if s.missing <= 0 && s.unusable != nil {
+		p.noteReason(agentv1alpha1.ReasonNodeUnusable, time.Time{}, s.unusable.Name)
+		return
+	}
 	if s.missing <= 0 {
 		p.noteReason(agentv1alpha1.ReasonRequested, time.Time{}, "")
 		return

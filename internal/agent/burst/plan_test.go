@@ -106,6 +106,10 @@ func TestPlan(t *testing.T) {
 			rules(10), []Group{waiting(3, time.Minute)}, nil, []string{"p-aaaaaaaa-1"},
 			Plan{Why: "Settling", About: "p-aaaaaaaa-2", Change: create("p-aaaaaaaa-2", 3), Next: minute},
 		},
+		"the room is on a node that is not Ready": {
+			rules(10), []Group{waiting(3, time.Minute)}, []Request{held(5, 1, func(r *Request) { r.Unusable = true })}, nil,
+			Plan{Why: "NodeUnusable", About: "p-aaaaaaaa-1"},
+		},
 		"the limit cuts to whole pods": {
 			rules(10, func(r *Rules) { r.Limit[corev1.ResourceMemory] = 2500 }), []Group{waiting(3, time.Minute)}, nil, nil,
 			Plan{Why: "LimitReached", Change: create("p-aaaaaaaa-1", 2), Next: minute},

@@ -20,11 +20,18 @@ func ReadRequest(rr *agentv1alpha1.ResourceRequest, nodes []corev1.Node) Request
 	v := Request{
 		Name: rr.Name, Shape: ShapeOf(rr), State: stateOf(rr), Asked: askedBy(rr), HasNode: len(nodes) > 0,
 		Cordoned: len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return !n.Spec.Unschedulable }),
+		Unusable: len(nodes) > 0 && !slices.ContainsFunc(nodes, isUsable),
 	}
 	if granted := rr.Status.Granted; granted != nil {
 		v.Granted = amountsOf(granted.Resources)
 	}
 	return v
+}
+
+func isUsable(n corev1.Node) bool {
+	return !n.Spec.Unschedulable && !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+	})
 }
 
 func stateOf(rr *agentv1alpha1.ResourceRequest) State {
