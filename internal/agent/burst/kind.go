@@ -314,7 +314,13 @@ func (n *node) findPlaces(all []corev1.NodeSelectorRequirement) (Places, bool) {
 	}
 	slices.Sort(p.Excluded)
 	p.Excluded = slices.Compact(p.Excluded)
-	return p, true
+	return p, !excludesAll(p.Clusters, p.Excluded)
+}
+
+// excludesAll reports whether a list of places restricts to places that are all excluded. An empty list restricts
+// nothing.
+func excludesAll(list, excluded []string) bool {
+	return len(list) > 0 && !slices.ContainsFunc(list, func(id string) bool { return !slices.Contains(excluded, id) })
 }
 
 func (p *Places) listFor(key string) *[]string {
@@ -385,6 +391,6 @@ func (p *Places) Constrain(template *brokerv1alpha1.Constraints) (*brokerv1alpha
 		}
 	}
 	// These are the longest lists that the schema of ResourceRequest allows.
-	fits := len(c.Regions) <= 16 && len(c.Zones) <= 16 && len(c.IncludeClusters) <= 64 && len(c.ExcludeClusters) <= 64
+	fits := !excludesAll(c.IncludeClusters, c.ExcludeClusters) && len(c.Regions) <= 16 && len(c.Zones) <= 16 && len(c.IncludeClusters) <= 64 && len(c.ExcludeClusters) <= 64
 	return c, fits
 }

@@ -199,6 +199,10 @@ func TestWaitingPodsAreGroupedBySizeAndPlaces(t *testing.T) {
 	if open := GroupPods([]Waiting{{Kind: south, Shape: small, Pods: 1, Oldest: noon}}, "seed", &brokerv1alpha1.Constraints{Regions: []string{}}, limit); len(open.Groups) != 1 {
 		t.Errorf("skipped %+v by an empty list", open.Skipped)
 	}
+	avoids := Kind{Places: Places{Excluded: []string{"oslo"}}}
+	if shut := GroupPods([]Waiting{{Kind: avoids, Shape: small, Pods: 1, Oldest: noon}}, "seed", &brokerv1alpha1.Constraints{IncludeClusters: []string{"oslo"}}, limit); len(shut.Groups) != 0 {
+		t.Errorf("pods that exclude the only cluster of the template: %+v", shut.Groups)
+	}
 	again := GroupPods([]Waiting{{Shape: small, Pods: 1, Oldest: noon}}, "another seed", template, limit)
 	for _, g := range got.Groups {
 		if g.ID == again.Groups[0].ID {
