@@ -440,6 +440,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 	if a.burstPolicies {
 		err := burstpolicy.New(a.mgr.GetClient(), burstpolicy.Options{
 			Pods: a.watcher, Reader: a.mgr.GetAPIReader(), Recorder: a.mgr.GetEventRecorder(version.Product), Clock: clock.RealClock{},
+			Barred: []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, a.liqoNamespace, a.podNamespace},
 		}).SetupWithManager(a.mgr)
 		if err != nil {
 			return err

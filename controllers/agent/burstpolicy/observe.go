@@ -42,6 +42,8 @@ type scene struct {
 	taken map[string]bool
 	// open is true if the webhooks of Liqo or of the agent prepare new pods of the namespace for virtual nodes.
 	open bool
+	// barred is true if the agent's webhook leaves the namespace out.
+	barred bool
 	// refused are the policy's groups for which the API server has refused a request, and its requests whose end it has
 	// refused. Such a request counts as in use, so that it ends later.
 	refused map[string]refusal
@@ -73,7 +75,8 @@ func (r *Reconciler) observePolicy(ctx context.Context, policy *agentv1alpha1.Bu
 		return nil, err
 	}
 	s.grouping = burst.GroupPods(r.options.Pods.Waiting(client.ObjectKeyFromObject(policy)), string(policy.UID)+string(template), policy.Spec.Template.Spec.Constraints, limit)
-	if s.open, err = r.isOpen(ctx, policy.Namespace); err != nil {
+	s.barred = slices.Contains(r.options.Barred, policy.Namespace)
+	if s.open, err = r.isOpen(ctx, policy.Namespace, s.barred); err != nil {
 		return nil, err
 	}
 	if !s.open {
@@ -107,12 +110,12 @@ func readLimit(policy *agentv1alpha1.BurstPolicy) (quantity.Amounts, error) {
 }
 
 // isOpen reports whether the webhooks of the agent or of Liqo prepare new pods of a namespace for virtual nodes.
-func (r *Reconciler) isOpen(ctx context.Context, namespace string) (bool, error) {
+func (r *Reconciler) isOpen(ctx context.Context, namespace string, barred bool) (bool, error) {
 	ns := &corev1.Namespace{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
 		return false, fmt.Errorf("read namespace %q: %w", namespace, err)
 	}
-	return ns.Labels[agentv1alpha1.BurstNamespaceLabel] == "true" || ns.Labels["liqo.io/scheduling-enabled"] == "true", nil
+	return !barred && ns.Labels[agentv1alpha1.BurstNamespaceLabel] == "true" || ns.Labels["liqo.io/scheduling-enabled"] == "true", nil
 }
 
 func (r *Reconciler) observeRequests(ctx context.Context, s *scene) error {

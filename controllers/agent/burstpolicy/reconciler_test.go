@@ -456,6 +456,13 @@ func TestClosedNamespaceIsTold(t *testing.T) {
 	if c := meta.FindStatusCondition(b.policy.Status.Conditions, agentv1alpha1.ConditionReady); c == nil || c.Reason != "NamespaceClosed" || !strings.Contains(c.Message, "kubectl label namespace ml liqo.io/broker-burst=true") {
 		t.Errorf("condition %+v", c)
 	}
+	ns.Labels = map[string]string{agentv1alpha1.BurstNamespaceLabel: "true"}
+	runtest.Check(t, b.client.Update(t.Context(), ns))
+	b.options.Barred = []string{"ml"}
+	b.reconcile()
+	if c := meta.FindStatusCondition(b.policy.Status.Conditions, agentv1alpha1.ConditionReady); c == nil || c.Reason != "NamespaceClosed" || !strings.Contains(c.Message, "in another namespace") {
+		t.Errorf("of the system: condition %+v", c)
+	}
 }
 
 func TestMisspelledLimitIsTold(t *testing.T) {

@@ -51,7 +51,7 @@ type Pods interface {
 	TakeBurstChanges() (policies []types.NamespacedName, nodes []string)
 }
 
-// Options of the controller. All but Settle are required.
+// Options of the controller. All but Settle and Barred are required.
 type Options struct {
 	Pods Pods
 	// Reader reads from the API server. It is used for the pods on a node that is about to be removed, because a cache
@@ -61,6 +61,8 @@ type Options struct {
 	Clock    clock.Clock
 	// Settle is how long changes of pods are collected before the affected policies are reconciled; 2 s by default.
 	Settle time.Duration
+	// Barred lists the namespaces that the agent's webhook for new pods leaves out.
+	Barred []string
 }
 
 // Reconciler carries out BurstPolicies. Only one Reconcile may run at a time.

@@ -109,9 +109,13 @@ func (s *scene) showRequests() {
 }
 
 func (s *scene) showConditions(plan *burst.Plan) {
-	if s.open {
+	switch {
+	case s.open:
 		s.setCondition(agentv1alpha1.ConditionReady, metav1.ConditionTrue, agentv1alpha1.ReasonWatching, "new pods that the policy selects may use its virtual nodes")
-	} else {
+	case s.barred:
+		s.setCondition(agentv1alpha1.ConditionReady, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceClosed, fmt.Sprintf(
+			"the agent's webhook leaves out namespace %q, which is the system's: create the policy and its pods in another namespace", s.policy.Namespace))
+	default:
 		s.setCondition(agentv1alpha1.ConditionReady, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceClosed, fmt.Sprintf(
 			"pods of namespace %q are not prepared for virtual nodes: have an administrator label it (kubectl label namespace %s %s=true), then create the pods again",
 			s.policy.Namespace, s.policy.Namespace, agentv1alpha1.BurstNamespaceLabel))
