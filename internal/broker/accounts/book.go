@@ -13,16 +13,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 )
 
-// Others is the provider name under which entries are pooled. Once a Book has Pairs accounts, it
-// adds entries that would need another account to one account for each requester and currency, with
-// this provider. It does the same with an entry whose account would get more than mostLines lines.
+// Others is the provider name under which entries are pooled. Once a Book has Pairs accounts, or
+// mostOwn of the requester, it adds entries that would need another account to one account for each
+// requester and currency, with this provider. It does the same with an entry whose account would get
+// more than mostLines lines.
 const Others = "others"
 
-// Pairs is how many accounts a Book keeps apart, and mostLines how many resources of each. They limit
-// the memory of the Book: requesters choose their tenants, and providers the names of their resources.
-// A line takes about 0.5 KiB.
+// Pairs is how many accounts a Book keeps apart, mostOwn how many of one requester, and mostLines how
+// many resources of each. They limit the memory of the Book, and what a requester can take from others:
+// requesters choose their tenants, and providers the names of their resources. A line takes about 0.5 KiB.
 const (
 	Pairs     = 4096
+	mostOwn   = Pairs / 4
 	mostLines = 128
 )
 
@@ -49,8 +51,8 @@ type Book struct {
 	ended []Period
 	// closed holds the newest closed period of each span.
 	closed map[Span]Closed
-	// pairs and lines are Pairs and mostLines, except in tests.
-	pairs, lines int
+	// pairs, own and lines are Pairs, mostOwn and mostLines, except in tests.
+	pairs, own, lines int
 }
 
 type account struct {
@@ -78,7 +80,7 @@ type rates struct {
 
 // New returns an empty book.
 func New() *Book {
-	return &Book{accounts: map[Key]*account{}, pooled: map[string]struct{}{}, closed: map[Span]Closed{}, pairs: Pairs, lines: mostLines}
+	return &Book{accounts: map[Key]*account{}, pooled: map[string]struct{}{}, closed: map[Span]Closed{}, pairs: Pairs, own: mostOwn, lines: mostLines}
 }
 
 // Begin opens an entry: its amounts count from the time of the latest event.
@@ -96,7 +98,7 @@ func (b *Book) beginIn(e *Entry) {
 func (b *Book) hasRoom(e *Entry) bool {
 	a := b.accounts[e.Key]
 	if a == nil {
-		return len(b.accounts) < b.pairs
+		return b.hasRoomFor(e.Key)
 	}
 	more := 0
 	for _, l := range e.Lines {
@@ -105,6 +107,20 @@ func (b *Book) hasRoom(e *Entry) bool {
 		}
 	}
 	return more == 0 || len(a.lines)+more <= b.lines
+}
+
+// hasRoomFor reports whether the Book may have an account for a key.
+func (b *Book) hasRoomFor(key Key) bool {
+	if known := b.accounts[key] != nil; known || len(b.accounts) >= b.pairs {
+		return known
+	}
+	own := 0
+	for k := range b.accounts {
+		if k.Requester == key.Requester {
+			own++
+		}
+	}
+	return own < b.own
 }
 
 // End closes an entry at the time of the latest event. e must be equal to the entry that was given
@@ -140,7 +156,7 @@ func (b *Book) Charge(key Key, resource corev1.ResourceName, price money.Price, 
 	if price == 0 && dearest.PerHour == 0 {
 		return
 	}
-	if b.accounts[key] == nil && len(b.accounts) >= b.pairs {
+	if !b.hasRoomFor(key) {
 		key = key.pooled()
 	}
 	a := b.accountOf(key)

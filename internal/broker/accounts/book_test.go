@@ -276,6 +276,21 @@ func TestTenantsBeyondTheLimitShareOneAccount(t *testing.T) {
 	}
 }
 
+// A requester chooses the names of its tenants, and must not use up the accounts of others with them.
+func TestRequesterWithManyTenantsLeavesRoomForOthers(t *testing.T) {
+	b := New()
+	b.pairs, b.own = 4, 2
+	b.Advance(begin)
+	for i := range 20 {
+		b.Begin(&Entry{ID: fmt.Sprint(i), Key: Key{Tenant: fmt.Sprint(i), Requester: "mallory", Provider: "paris"}, Lines: []Line{{Resource: "cpu", Held: 1}}})
+	}
+	key := Key{Tenant: "blue", Requester: "rome", Provider: "paris", Currency: "EUR"}
+	b.Charge(key, "egress", 5, OtherPrice{})
+	if b.accounts[key] == nil {
+		t.Errorf("the accounts of mallory leave no room for rome: %v", slices.Collect(maps.Keys(b.accounts)))
+	}
+}
+
 func TestResourcesBeyondTheLimitShareOneLine(t *testing.T) {
 	b := New()
 	b.lines = 3
