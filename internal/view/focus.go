@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -92,7 +93,7 @@ func WriteFocus(out io.Writer, rows []AccountRow, journal string) error {
 	for i := range rows {
 		for _, charge := range chargesOf(&rows[i], journal) {
 			for j, column := range focusColumns {
-				record[j] = column.of(&charge)
+				record[j] = noFormula(column.of(&charge))
 			}
 			if err := to.Write(record); err != nil {
 				return fmt.Errorf("writing a charge of %s: %w", rows[i].Requester, err)
@@ -101,6 +102,14 @@ func WriteFocus(out io.Writer, rows []AccountRow, journal string) error {
 	}
 	to.Flush()
 	return to.Error()
+}
+
+// noFormula returns text so that a spreadsheet takes it for no formula. Requesters choose the names of tenants.
+func noFormula(text string) string {
+	if strings.IndexAny(text, "=+-@") == 0 {
+		return "'" + text
+	}
+	return text
 }
 
 // chargesOf divides a row into charges. It returns none for a row without a price. It rounds each cost and quantity

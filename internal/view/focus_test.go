@@ -149,6 +149,17 @@ func TestFocusDataset(t *testing.T) {
 	compareGolden(t, "cost-focus.csv", out.String())
 }
 
+// A spreadsheet computes cells that begin with such a character, and requesters choose the names of tenants.
+func TestFocusHasNoFormulas(t *testing.T) {
+	for _, tenant := range []string{`=HYPERLINK("https://evil.example","invoice")`, "+1", "-1", "@SUM(A1)"} {
+		row := focusRow("cpu", 1, 1, 0, 1)
+		row.Tenant = tenant
+		if got := charges(t, []AccountRow{row})[0]["SubAccountName"]; got != "'"+tenant {
+			t.Errorf("tenant %s is written as %s", tenant, got)
+		}
+	}
+}
+
 // Used and unused parts add up exactly to what was reserved and paid.
 func TestFocusAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
