@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -28,8 +27,8 @@ type Accounts struct {
 	periods map[string]*accounts.Period
 	// includes reports whether the accounts include the rows of a key.
 	includes func(*accounts.Key) bool
-	// stored caches the names of the stored periods of each span, oldest first.
-	stored map[accounts.Span][]string
+	// keptFrom holds the name of the oldest kept period of each span, "" if none was deleted.
+	keptFrom map[accounts.Span]string
 }
 
 // OpenAccounts replays the journal with the given name. If there is no such journal, the error
@@ -45,18 +44,18 @@ func OpenAccounts(ctx context.Context, store journal.Store, name string) (*Accou
 // NewAccounts returns the accounts in a book that was replayed from a journal. id is the ID of the
 // journal.
 func NewAccounts(store journal.Store, name, id string, book *Book) *Accounts {
-	a := newAccounts(store, name, id, book.State.Latest(), func(*accounts.Key) bool { return true })
+	a := newAccounts(store, name, id, book, book.State.Latest(), func(*accounts.Key) bool { return true })
 	for _, span := range accounts.Spans {
 		a.addPeriod(book.Costs.Open(span))
 	}
-	return a.addEnded(book)
+	return a
 }
 
 // NewOwnAccounts returns the accounts of one cluster: the rows in which it is the requester or the
 // provider, until the end of the last full hour. Nothing in them depends on the rows of others. The
 // result does not refer to the book, which may change afterwards. cache is that of the broker's term.
 func NewOwnAccounts(store journal.Store, cache *PeriodCache, name, id, clusterID string, book *Book) *Accounts {
-	a := newAccounts(store, name, id, accounts.Hour.StartOf(book.State.Latest()), func(k *accounts.Key) bool {
+	a := newAccounts(store, name, id, book, accounts.Hour.StartOf(book.State.Latest()), func(k *accounts.Key) bool {
 		return k.Requester == clusterID || k.Provider == clusterID && clusterID != accounts.Others
 	})
 	a.cache = cache
@@ -67,17 +66,18 @@ func NewOwnAccounts(store journal.Store, cache *PeriodCache, name, id, clusterID
 		}
 	})
 	a.addPeriod(month)
-	return a.addEnded(book)
+	return a
 }
 
-func newAccounts(store journal.Store, name, id string, until time.Time, includes func(*accounts.Key) bool) *Accounts {
-	return &Accounts{
+// newAccounts returns the accounts with the ended periods in the book that are not stored yet.
+func newAccounts(store journal.Store, name, id string, book *Book, until time.Time, includes func(*accounts.Key) bool) *Accounts {
+	a := &Accounts{
 		Journal: id, store: store, name: name, until: until, includes: includes,
-		periods: map[string]*accounts.Period{}, stored: map[accounts.Span][]string{},
+		periods: map[string]*accounts.Period{}, keptFrom: map[accounts.Span]string{},
 	}
-}
-
-func (a *Accounts) addEnded(book *Book) *Accounts {
+	for _, span := range accounts.Spans {
+		a.keptFrom[span] = book.Costs.Closed(span).KeptFrom
+	}
 	for _, p := range book.Costs.Ended() {
 		a.addPeriod(p)
 	}
@@ -104,8 +104,7 @@ func (a *Accounts) addPeriod(p accounts.Period) {
 func (a *Accounts) Until() time.Time { return a.until }
 
 // Read returns the periods of the given parts that have rows. lost lists the parts whose rows were
-// deleted when their retention ended. A part counts as lost if it is older than all stored periods
-// of its span, and its month has rows.
+// deleted when their retention ended, see isLost.
 func (a *Accounts) Read(ctx context.Context, parts []accounts.Part) (found []accounts.Period, lost []accounts.Part, err error) {
 	if err := a.fetchPeriods(ctx, parts); err != nil {
 		return nil, nil, err
@@ -205,27 +204,17 @@ func (a *Accounts) fetchPeriods(ctx context.Context, parts []accounts.Part) erro
 }
 
 // isLost reports whether the rows of a part that is not stored were deleted. That is assumed if the
-// part is older than all stored periods of its span, and its month has rows.
+// broker no longer keeps such a part, and the day or month around it has rows, or its day is lost.
 func (a *Accounts) isLost(ctx context.Context, part accounts.Part) (bool, error) {
-	if part.Span == accounts.Month {
+	around := accounts.Part{Span: accounts.Month, Start: accounts.Month.StartOf(part.Start)}
+	if part.Span == accounts.Hour {
+		around = accounts.Part{Span: accounts.Day, Start: accounts.Day.StartOf(part.Start)}
+	}
+	if part.Span == accounts.Month || part.Name() >= a.keptFrom[part.Span] {
 		return false, nil
 	}
-	month, err := a.readPart(ctx, accounts.Part{Span: accounts.Month, Start: accounts.Month.StartOf(part.Start)})
-	if month == nil || err != nil {
-		return false, err
+	if p, err := a.readPart(ctx, around); p != nil || err != nil {
+		return p != nil, err
 	}
-	names, err := a.storedOf(ctx, part.Span)
-	return len(names) == 0 || names[0] > part.Name(), err
-}
-
-func (a *Accounts) storedOf(ctx context.Context, span accounts.Span) ([]string, error) {
-	if names, known := a.stored[span]; known {
-		return names, nil
-	}
-	names, err := storedPeriods(ctx, a.store, a.name, span)
-	if err != nil {
-		return nil, fmt.Errorf("accounts of %s: %w", a.name, err)
-	}
-	a.stored[span] = names
-	return names, nil
+	return a.isLost(ctx, around)
 }

@@ -244,6 +244,30 @@ func TestDeletedPeriodsAreMissingOnlyWithinTheirRetention(t *testing.T) {
 	}
 }
 
+// The only reservation began on 30 October, so only hours of that day can be lost.
+func TestTimeBeforeTheFirstReservationIsNotLost(t *testing.T) {
+	for keptFrom, want := range map[string]int{"": 0, "hour-2026-10-31t00": 24} {
+		server := storedAccounts(t, false, keptFrom)
+		for _, obj := range server.Objects() {
+			if obj.Labels[replay.LabelAccounts] == string(accounts.Hour) && obj.Name < replay.PeriodObject(journalName, keptFrom, 0) {
+				runtest.Check(t, server.Client().Delete(t.Context(), obj.Name))
+			}
+		}
+		read, err := replay.OpenAccounts(t.Context(), server.Client(), journalName)
+		runtest.Check(t, err)
+		first := time.Date(2026, time.October, 1, 0, 0, 0, 0, time.UTC)
+		days := accounts.Cover(first, first.AddDate(0, 1, 0), read.Until(), accounts.Day)
+		hours := accounts.Cover(first, first.AddDate(0, 1, 0), read.Until(), accounts.Hour)
+		for _, parts := range [][]accounts.Part{days, hours} {
+			_, lost, err := read.Read(t.Context(), parts)
+			runtest.Check(t, err)
+			if parts[0].Span == accounts.Day && len(lost) != 0 || parts[0].Span == accounts.Hour && len(lost) != want {
+				t.Errorf("kept from %q: %d of %d are lost", keptFrom, len(lost), len(parts))
+			}
+		}
+	}
+}
+
 // A new journal cannot prove periods that were stored before it began.
 func TestPeriodsOfAnEarlierJournalAreUnproved(t *testing.T) {
 	server, other := journaltest.NewServer(), storedAccounts(t, false, "")
