@@ -29,7 +29,7 @@ func (a *Archive) KeepHeads(ctx context.Context, log logr.Logger, head func() jo
 	var stored journal.Anchor
 	for range term.Every(ctx, headsCheck) {
 		now, head := a.session.Now(), head()
-		if head.Hash == stored.Hash || now.Before(stored.At.Add(headsEvery)) {
+		if head.Hash == stored.Hash || now.Sub(stored.At).Abs() < headsEvery {
 			continue
 		}
 		if err := a.storeHead(ctx, head, sign, keep); err != nil {

@@ -28,7 +28,7 @@ type Retention struct{ Days, Months int }
 func (r Retention) oldestKept(span costs.Span, now time.Time) time.Time {
 	switch span {
 	case costs.Month:
-		return now.AddDate(0, -r.Months, 0)
+		return costs.Month.StartOf(now).AddDate(0, -r.Months, 0) // from the 31st, AddDate may end in the next month
 	case costs.Day:
 		return now.AddDate(0, 0, -r.Days)
 	}

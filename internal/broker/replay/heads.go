@@ -1,12 +1,10 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -42,14 +40,15 @@ type storedHead struct {
 	signed brokerv1alpha1.Receipt
 }
 
-// storedHeads returns the stored heads of a journal, oldest first. at is zero for one that cannot be read.
+// storedHeads returns the stored heads of a journal in the order of their positions. at is zero for one that cannot
+// be read.
 func storedHeads(ctx context.Context, store journal.Store, book string) ([]storedHead, error) {
 	objects, err := store.List(ctx, headLabels(book))
 	if err != nil {
 		return nil, fmt.Errorf("listing signed heads of the journal: %w", err)
 	}
 	var out []storedHead
-	for _, listed := range objects { // List returns objects without their data
+	for _, listed := range objects { // List returns objects in order of their names, without their data
 		obj, err := store.Get(ctx, listed.Name)
 		if errors.Is(err, journal.ErrNotFound) {
 			continue // deleted meanwhile
@@ -65,12 +64,11 @@ func storedHeads(ctx context.Context, store journal.Store, book string) ([]store
 		}
 		out = append(out, h)
 	}
-	slices.SortFunc(out, func(a, b storedHead) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.object, b.object)) })
 	return out, nil
 }
 
-// ReadHeads returns the signed heads of a journal that are stored, oldest first. It leaves out heads that
-// cannot be read.
+// ReadHeads returns the signed heads of a journal that are stored, in the order of their positions. It leaves out
+// heads that cannot be read.
 func ReadHeads(ctx context.Context, store journal.Store, book string) ([]brokerv1alpha1.Receipt, error) {
 	stored, err := storedHeads(ctx, store, book)
 	if err != nil {
@@ -85,9 +83,9 @@ func ReadHeads(ctx context.Context, store journal.Store, book string) ([]brokerv
 	return out, nil
 }
 
-// DropHeads deletes stored heads of a journal. It keeps the newest one. It divides time into parts of the
-// length retention/count, and keeps the last head in each part. It keeps no head that is older than the
-// newest one by more than retention.
+// DropHeads deletes stored heads of a journal. It keeps the newest one, which has the highest position: a clock
+// may have been ahead. It divides time into parts of the length retention/count, and keeps the last head in each
+// part. It keeps no head that is older than the newest one by more than retention.
 func DropHeads(ctx context.Context, store journal.Store, book string, retention time.Duration, count int) error {
 	stored, err := storedHeads(ctx, store, book)
 	if err != nil || len(stored) == 0 {
