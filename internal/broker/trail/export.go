@@ -122,7 +122,7 @@ var ErrDamaged = errors.New("the export is damaged")
 // no record. sign signs the last record; nil to sign nothing.
 func Finish(to io.Writer, from io.Reader, journalID string, at time.Time, sign Sign) (*End, error) {
 	lines := bufio.NewReaderSize(from, maxBuffered)
-	c := checker{sum: sha256.New(), places: map[uint64]string{}}
+	c := newChecker()
 	var damage error
 	for damage == nil {
 		line, err := lines.ReadBytes('\n')
@@ -186,7 +186,7 @@ func CheckExport(from io.Reader) (Checked, map[uint64]string, error) {
 	}
 	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, maxLine)
-	c := checker{sum: sha256.New(), places: map[uint64]string{}}
+	c := newChecker()
 	for lines.Scan() {
 		c.number++
 		if err := c.addLine(lines.Bytes()); err != nil {
@@ -223,6 +223,18 @@ type checker struct {
 	first, last *Record
 	end         *End
 	places      map[uint64]string
+	// parties holds the cluster that earlier lines named for each party.
+	parties map[party]string
+}
+
+// party identifies the provider of a placement, or the requester of a reservation, which has no placement.
+type party struct {
+	reservation string
+	placement   int32
+}
+
+func newChecker() checker {
+	return checker{sum: sha256.New(), places: map[uint64]string{}, parties: map[party]string{}}
 }
 
 func (c *checker) addLine(line []byte) error {
@@ -239,7 +251,7 @@ func (c *checker) addLine(line []byte) error {
 	if c.last != nil && (r.Position != c.last.Position+1 || r.Prev != c.last.Hash) {
 		return fmt.Errorf("record %d does not follow record %d: a record was removed, inserted or exchanged", r.Position, c.last.Position)
 	}
-	if err := r.checkLine(line); err != nil {
+	if err := r.checkLine(line, c.parties); err != nil {
 		return err
 	}
 	_, _ = c.sum.Write(line) // writing to a hash cannot fail
@@ -288,8 +300,8 @@ func (r *Record) chainKind() string {
 }
 
 // checkLine returns an error if the record does not match its hash, or if other fields of its line
-// do not match the record.
-func (r *Record) checkLine(line []byte) error {
+// do not match the record and the parties that earlier lines named. It adds the parties of the line.
+func (r *Record) checkLine(line []byte, parties map[party]string) error {
 	hash, err := journal.NextHash(r.Prev, r.Position, r.chainKind(), r.Record)
 	if err != nil {
 		return fmt.Errorf("record %d: %w", r.Position, err)
@@ -298,21 +310,36 @@ func (r *Record) checkLine(line []byte) error {
 		return fmt.Errorf("record %d was edited: it has the hash %.16s, and %.16s is named", r.Position, hash, r.Hash)
 	}
 	e := &journal.Entry{Position: r.Position, Kind: r.chainKind(), Data: r.Record, Prev: r.Prev, Hash: r.Hash}
-	said, err := Describe(e, claimed{r})
+	said, err := Describe(e, claimed{r, parties})
 	if err != nil {
 		return err
 	}
 	if text, err := Line(said); err != nil || !bytes.Equal(bytes.TrimSuffix(text, []byte("\n")), line) {
 		return fmt.Errorf("record %d is not what its line says", r.Position)
 	}
+	if r.Requester != "" {
+		parties[party{r.Reservation, 0}] = r.Requester
+	}
+	if r.Provider != "" && r.Placement != 0 {
+		parties[party{r.Reservation, r.Placement}] = r.Provider
+	}
 	return nil
 }
 
-// claimed is the Context with which a line is checked. It returns the parties that the line names,
-// because the record itself may not name them.
-type claimed struct{ *Record }
+// claimed is the Context with which a line is checked. It returns the parties that earlier lines named,
+// or else those that the line names, because the record itself may not name them.
+type claimed struct {
+	*Record
+	parties map[party]string
+}
 
 // Parties implements Context.
 func (c claimed) Parties(string, int32) (requester, provider string, number int32) {
-	return c.Requester, c.Provider, c.Placement
+	if c.Requester != "" { // a record before the oldest checkpoint may lack its parties
+		requester = cmp.Or(c.parties[party{c.Reservation, 0}], c.Requester)
+	}
+	if provider = c.Provider; provider != "" && c.Placement != 0 {
+		provider = cmp.Or(c.parties[party{c.Reservation, c.Placement}], provider)
+	}
+	return requester, provider, c.Placement
 }

@@ -224,6 +224,20 @@ func TestEveryEditOfAnExportIsFound(t *testing.T) {
 			}
 		})
 	}
+	for what, renamed := range map[string]func(*trail.Record){
+		"requester": func(r *trail.Record) { r.Requester = "milan" },
+		"provider":  func(r *trail.Record) { r.Provider = "milan" },
+	} {
+		forged := slices.Clone(records)
+		renamed(&forged[6]) // the record of the end names only the reservation
+		var export bytes.Buffer
+		if _, err := trail.WriteExport(&export, kept.ID, forged, trailtest.Start, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := trail.CheckExport(&export); err == nil {
+			t.Errorf("another %s with a sum that was computed anew was not found", what)
+		}
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	text := export.Bytes()
 	end := bytes.LastIndex(text, []byte(`"at":"`)) // the time of the export, which no hash covers
