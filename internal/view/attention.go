@@ -54,15 +54,6 @@ type finding struct {
 	describe func() string
 }
 
-// toAffected returns the object of a finding as FindAttention lists it.
-func (f *finding) toAffected() Affected {
-	out := Affected{Ref: f.ref, Since: metav1.NewTime(f.since), Message: f.message}
-	if f.describe != nil {
-		out.Detail = f.describe()
-	}
-	return out
-}
-
 func compareFindings(a, b finding) int {
 	return cmp.Or(a.since.Compare(b.since), compareRefs(a.ref, b.ref))
 }
@@ -77,22 +68,8 @@ type problem struct {
 	since []int64
 }
 
-type problemKey struct{ kind, reason string }
-
 // objectsListed is how many objects are listed at most for each problem.
 const objectsListed = 100
-
-func newProblem(f *finding) *problem {
-	return &problem{
-		Attention: Attention{Level: f.level, Kind: f.ref.Kind, Reason: f.term.Word, Cause: PlainText(f.term.Means), Remedy: PlainText(f.term.Do)},
-		after:     f.term.After, oldest: first[finding]{most: objectsListed, compare: compareFindings},
-	}
-}
-
-func (p *problem) add(f finding) {
-	p.since = append(p.since, f.since.UnixMilli())
-	p.oldest.add(f)
-}
 
 // attention returns the part of the problem that needs attention at a time. Its Total is 0 if there is none.
 func (p *problem) attention(at time.Time) Attention {
@@ -100,7 +77,11 @@ func (p *problem) attention(at time.Time) Attention {
 	limit := at.Add(-p.after).UnixMilli()
 	out.Total = sort.Search(len(p.since), func(i int) bool { return p.since[i] > limit })
 	for _, f := range p.oldest.kept[:min(out.Total, len(p.oldest.kept))] {
-		out.Objects = append(out.Objects, f.toAffected())
+		affected := Affected{Ref: f.ref, Since: metav1.NewTime(f.since), Message: f.message}
+		if f.describe != nil {
+			affected.Detail = f.describe()
+		}
+		out.Objects = append(out.Objects, affected)
 	}
 	return out
 }
@@ -112,7 +93,9 @@ func (s *Snapshot) FindAttention() []Attention {
 	all := make([]Attention, 0, len(problems))
 	for _, p := range problems {
 		if a := p.attention(s.At); a.Total > 0 {
-			a.Next = s.nextCommand(&a)
+			if a.Next = s.whyCommand(a.Objects[0].Ref); a.Reason == brokerv1alpha1.ReasonEnrolmentPending {
+				a.Next = s.commandLine("enrolments")
+			}
 			all = append(all, a)
 		}
 	}
@@ -124,25 +107,21 @@ func (s *Snapshot) FindAttention() []Attention {
 
 func urgencyOf(l Level) int { return slices.Index([]Level{Normal, Warning, Failure}, l) }
 
-// nextCommand returns the command line that shows more about a problem.
-func (s *Snapshot) nextCommand(a *Attention) string {
-	if a.Reason == brokerv1alpha1.ReasonEnrolmentPending {
-		return s.commandLine("enrolments")
-	}
-	return s.whyCommand(a.Objects[0].Ref)
-}
-
 // findProblems returns the problems of all objects, in no particular order.
 func (s *Snapshot) findProblems() []*problem {
-	problems := map[problemKey]*problem{}
+	problems := map[[2]string]*problem{}
 	s.visitFindings(func(f finding) {
-		key := problemKey{f.ref.Kind, f.term.Word}
+		key := [2]string{f.ref.Kind, f.term.Word}
 		p := problems[key]
 		if p == nil {
-			p = newProblem(&f)
+			p = &problem{
+				Attention: Attention{Level: f.level, Kind: f.ref.Kind, Reason: f.term.Word, Cause: PlainText(f.term.Means), Remedy: PlainText(f.term.Do)},
+				after:     f.term.After, oldest: first[finding]{most: objectsListed, compare: compareFindings},
+			}
 			problems[key] = p
 		}
-		p.add(f)
+		p.since = append(p.since, f.since.UnixMilli())
+		p.oldest.add(f)
 	})
 	for _, p := range problems {
 		slices.Sort(p.since)
@@ -156,12 +135,12 @@ func (s *Snapshot) visitFindings(report func(finding)) {
 	if b := s.Broker; b != nil {
 		for _, c := range b.Clusters {
 			if hasProblem(OfCluster, c.Status.Phase, c.Status.Conditions) {
-				findObjectProblems(new(clusterObject(c)), report)
+				findObjectProblems(new(objectOf(c)), report)
 			}
 		}
 		for _, r := range b.Reservations {
 			if hasProblem(OfReservation, string(r.Status.Phase), r.Status.Conditions) {
-				findObjectProblems(new(reservationObject(r)), report)
+				findObjectProblems(new(objectOf(r)), report)
 			}
 		}
 		b.visitConfig(func(o *object) bool {
@@ -222,14 +201,9 @@ func findObjectProblems(o *object, report func(finding)) {
 		if failed && c.Type == brokerv1alpha1.ConditionReady && level == Normal {
 			level = Warning
 		}
-		if level == Normal {
-			continue
+		if level != Normal && !slices.ContainsFunc(o.Conditions[:i], func(e metav1.Condition) bool { return e.Reason == c.Reason }) {
+			report(finding{term: term, level: level, ref: o.Ref, since: conditionSince(o, c), message: c.Message, describe: o.detail})
 		}
-		since := conditionSince(o, c)
-		if slices.ContainsFunc(o.Conditions[:i], func(e metav1.Condition) bool { return e.Reason == c.Reason }) {
-			continue
-		}
-		report(finding{term: term, level: level, ref: o.Ref, since: since, message: c.Message, describe: o.detail})
 	}
 }
 
@@ -247,7 +221,7 @@ func (s *Snapshot) findPendingEnrolments(report func(finding)) {
 	if s.Broker == nil || s.Broker.Config == nil {
 		return
 	}
-	config, term := configObject(s.Broker.Config), reasonOf(OfConfig, brokerv1alpha1.ReasonEnrolmentPending)
+	config, term := objectOf(s.Broker.Config), reasonOf(OfConfig, brokerv1alpha1.ReasonEnrolmentPending)
 	for _, p := range s.Broker.Config.Status.PendingEnrolments {
 		report(finding{term: term, level: term.Level, ref: config.Ref, since: p.Since.Time, describe: func() string { return p.ClusterID + " with key " + p.KeyFingerprint }})
 	}
@@ -256,13 +230,17 @@ func (s *Snapshot) findPendingEnrolments(report func(finding)) {
 // mainBlocker returns the reason with which most clusters were rejected for a waiting request; "" if there is none. It
 // ignores the reason Self, which rejects the requester itself.
 func mainBlocker(rejected map[string]int32) string {
-	best := ""
-	for _, reason := range slices.Sorted(maps.Keys(rejected)) {
-		if reason != "Self" && (best == "" || rejected[reason] > rejected[best]) {
-			best = reason
+	for _, reason := range sortByCount(rejected) {
+		if reason != "Self" {
+			return reason
 		}
 	}
-	return best
+	return ""
+}
+
+// sortByCount returns the keys, those with the highest count first.
+func sortByCount(counts map[string]int32) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 }
 
 // countRejections counts the rejected candidates by reason. For a ResourceRequest the counts are incomplete, because

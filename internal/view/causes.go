@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -185,14 +184,14 @@ func (s *Snapshot) listRequests(namespace string) string {
 
 // rejectionsByCount returns the reasons for rejections, the most frequent first.
 func (st *Story) rejectionsByCount() []string {
-	counts := maps.Clone(st.Rejected)
+	counts := st.Rejected
 	if len(counts) == 0 {
 		counts = map[string]int32{}
 		for _, c := range st.Candidates {
 			counts[c.Reason]++
 		}
 	}
-	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	return sortByCount(counts)
 }
 
 // chosenCandidate returns the candidate that the last decision chose, or nil if it chose none.

@@ -279,10 +279,9 @@ const costPlaces = 4
 // costSoFar returns the cost until the time of the snapshot. If it cannot be computed, it returns the cost in the
 // status, which may be older.
 func (s *Snapshot) costSoFar(c *brokerv1alpha1.ReservationCost) string {
-	if _, err := decimal.NewFromString(c.SoFar); err != nil || c.AsOf == nil || c.PerHour == "" || s.At.Before(c.AsOf.Time) {
-		return c.SoFar
-	}
-	if _, err := decimal.NewFromString(c.PerHour); err != nil {
+	_, soFar := decimal.NewFromString(c.SoFar)
+	_, perHour := decimal.NewFromString(c.PerHour)
+	if soFar != nil || perHour != nil || c.AsOf == nil || s.At.Before(c.AsOf.Time) {
 		return c.SoFar
 	}
 	return s.exactCost(c).Round(costPlaces).String()

@@ -45,44 +45,38 @@ var findOrder = []string{
 // namespace, it leaves out objects in other namespaces.
 func (s *Snapshot) Find(q Query) []Ref {
 	matches := s.matchesOf(q)
-	near := slices.ContainsFunc(matches, func(m match) bool { return m.ref.Namespace == q.Namespace })
-	slices.SortStableFunc(matches, func(a, b match) int {
-		return slices.Index(findOrder, a.ref.Kind) - slices.Index(findOrder, b.ref.Kind)
+	near := slices.ContainsFunc(matches, func(m object) bool { return m.Ref.Namespace == q.Namespace })
+	slices.SortStableFunc(matches, func(a, b object) int {
+		return slices.Index(findOrder, a.Ref.Kind) - slices.Index(findOrder, b.Ref.Kind)
 	})
 	told := map[string]bool{}
 	var found []Ref
 	for _, m := range matches {
-		if near && m.ref.Namespace != "" && m.ref.Namespace != q.Namespace || m.reservation != "" && told[m.reservation] {
+		if near && m.Ref.Namespace != "" && m.Ref.Namespace != q.Namespace || m.Reservation != "" && told[m.Reservation] {
 			continue
 		}
-		told[m.reservation] = true
-		found = append(found, m.ref)
+		told[m.Reservation] = true
+		found = append(found, m.Ref)
 	}
 	return found
 }
 
-// match is an object that a query can mean. reservation is "" if the object belongs to none.
-type match struct {
-	ref         Ref
-	reservation string
-}
-
 // matchesOf returns all objects that a query can mean.
-func (s *Snapshot) matchesOf(q Query) (matches []match) {
+func (s *Snapshot) matchesOf(q Query) (matches []object) {
 	for o := range s.allObjects() {
 		if isNamed(o, q) {
-			matches = append(matches, match{o.Ref, o.Reservation})
+			matches = append(matches, *o)
 		}
 	}
-	slices.SortFunc(matches, func(a, b match) int { return compareRefs(a.ref, b.ref) })
+	slices.SortFunc(matches, func(a, b object) int { return compareRefs(a.Ref, b.Ref) })
 	if isKind(q, "Node") {
 		if node := s.findNode(q.Name); node != nil {
-			matches = append(matches, match{Ref{Kind: "Node", Name: node.Name}, node.Labels[agentv1alpha1.ReservationLabel]})
+			matches = append(matches, object{Ref: Ref{Kind: "Node", Name: node.Name}, Reservation: node.Labels[agentv1alpha1.ReservationLabel]})
 		}
 	}
 	for _, pod := range s.Pods {
 		if isKind(q, "Pod") && pod.Name == q.Name {
-			matches = append(matches, match{ref: Ref{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}})
+			matches = append(matches, object{Ref: Ref{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}})
 		}
 	}
 	return matches
@@ -93,13 +87,8 @@ func isKind(q Query, kind string) bool { return q.Kind == "" || q.Kind == kind }
 // isNamed reports whether a query can mean an object: the query names the object, its reservation, a placement of that
 // reservation, or its cluster.
 func isNamed(o *object, q Query) bool {
-	if !isKind(q, o.Ref.Kind) {
-		return false
-	}
-	if o.Ref.Name == q.Name || o.Reservation != "" && (o.Reservation == q.Name || o.Reservation == reservationOf(q.Name)) {
-		return true
-	}
-	return o.ClusterID != "" && o.ClusterID == q.Name
+	return isKind(q, o.Ref.Kind) && (o.Ref.Name == q.Name || o.ClusterID != "" && o.ClusterID == q.Name ||
+		o.Reservation != "" && (o.Reservation == q.Name || o.Reservation == reservationOf(q.Name)))
 }
 
 // reservationOf returns the name of the reservation that is part of a placement's name; "" if the given text is not
@@ -155,8 +144,7 @@ func (s *Snapshot) requestOfPod(pod *corev1.Pod) *agentv1alpha1.ResourceRequest 
 // Names returns the objects whose names shells complete: those of requests, reservations, clusters and virtual nodes.
 func (s *Snapshot) Names() (names []Ref) {
 	for o := range s.allObjects() {
-		switch o.Ref.Kind {
-		case "ResourceRequest", "Reservation", "ClusterAdvertisement":
+		if slices.Contains([]string{"ResourceRequest", "Reservation", "ClusterAdvertisement"}, o.Ref.Kind) {
 			names = append(names, o.Ref)
 		}
 	}

@@ -59,7 +59,7 @@ type Listed struct {
 func ListReservations(s *Snapshot, by Selection) *Listing {
 	return newListing(s.Broker.Reservations, s.Broker.Ordered, by, s.gapsOf("reservations"), func(r *brokerv1alpha1.Reservation) traits {
 		return traits{string(r.Status.Phase), r.Status.ReservationName, r.Spec.RequesterID, r.Status.TargetClusterID}
-	}, func(r *brokerv1alpha1.Reservation) Listed { return s.newListed(new(reservationObject(r)), r) })
+	}, func(r *brokerv1alpha1.Reservation) Listed { return s.newListed(objectOf(r), r) })
 }
 
 // ListRequests returns one page of the ResourceRequests of a member, ordered by namespace and name.
@@ -67,7 +67,7 @@ func ListRequests(s *Snapshot, by Selection) *Listing {
 	return newListing(s.Member.Requests, false, by, s.gapsOf("resourcerequests"), func(r *agentv1alpha1.ResourceRequest) traits {
 		return traits{string(r.Status.Phase), r.Status.ReservationName, "", r.Status.TargetClusterID}
 	}, func(r *agentv1alpha1.ResourceRequest) Listed {
-		return s.newListed(new(requestObject(r)), asReservation(r))
+		return s.newListed(objectOf(r), asReservation(r))
 	})
 }
 
@@ -77,7 +77,7 @@ func ListLent(s *Snapshot, by Selection, used map[string]quantity.Amounts) *List
 	return newListing(s.Member.ProviderInstructions, false, by, s.gapsOf("providerinstructions"), func(p *agentv1alpha1.ProviderInstruction) traits {
 		return traits{string(p.Status.Phase), p.Spec.ReservationName, p.Spec.RequesterClusterID, ""}
 	}, func(p *agentv1alpha1.ProviderInstruction) Listed {
-		listed := s.newListed(new(providerObject(p)), &brokerv1alpha1.Reservation{})
+		listed := s.newListed(objectOf(p), &brokerv1alpha1.Reservation{})
 		listed.Requester, listed.Amounts = p.Spec.RequesterClusterID, FormatAmounts(p.Kept())
 		listed.Ends = s.describeEnd(p.Spec.ExpiresAt, nil)
 		if used != nil {
@@ -160,7 +160,7 @@ func selectPage[T metav1.Object](items []T, ordered bool, by Selection, traitsOf
 func refOf[T metav1.Object](o T) Ref { return Ref{Namespace: o.GetNamespace(), Name: o.GetName()} }
 
 // newListed describes an object. r has what is known of its demand.
-func (s *Snapshot) newListed(o *object, r *brokerv1alpha1.Reservation) Listed {
+func (s *Snapshot) newListed(o object, r *brokerv1alpha1.Reservation) Listed {
 	l := Listed{Ref: o.Ref, Phase: cmp.Or(o.Phase, string(brokerv1alpha1.ReservationPending)), Since: s.Age(o.Created), Message: o.Message}
 	l.Requester, l.Provider, l.Ends = r.Spec.RequesterID, r.Status.TargetClusterID, s.describeEnd(r.Status.ExpiresAt, r.Status.Granted)
 	for _, c := range o.Conditions {

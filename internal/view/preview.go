@@ -90,9 +90,7 @@ func FormatHours(hours float64) string {
 func (q *Preview) Summarize(rejected map[string]int32) {
 	q.Others = maps.Clone(rejected)
 	if q.Provider == "" {
-		for _, reason := range slices.SortedFunc(maps.Keys(rejected), func(a, b string) int {
-			return cmp.Or(cmp.Compare(rejected[b], rejected[a]), cmp.Compare(a, b))
-		}) {
+		for _, reason := range sortByCount(rejected) {
 			if advice := PlainText(reasonOf(OfCandidate, reason).Do); advice != "" && len(q.Advice) < maxAdvice {
 				q.Advice = append(q.Advice, reason+": "+advice)
 			}
@@ -229,7 +227,7 @@ func ParseWarnings(warnings []string) (q *Preview, others []string) {
 	return q, others
 }
 
-// parseLine parses a warning of Warnings without its prefix. It reports whether the warning has a known form.
+// parseLine parses a warning without its prefix. It reports whether the warning has a known form.
 func (q *Preview) parseLine(line string) bool {
 	for _, f := range warningForms {
 		if m := f.form.FindStringSubmatch(line); m != nil {

@@ -233,8 +233,6 @@ func compareRefs(a, b Ref) int {
 type object struct {
 	Ref        Ref
 	Created    time.Time
-	Generation int64
-	Observed   int64
 	Phase      string
 	Message    string
 	Conditions []metav1.Condition
@@ -251,74 +249,51 @@ type object struct {
 	Deleting bool
 }
 
-func newObject(kind string, meta *metav1.ObjectMeta) object {
+// objectOf returns the fields that objects of all kinds have in common. The result has no kind if the object is not part
+// of this product.
+func objectOf(value any) (o object) {
+	switch v := value.(type) {
+	case *agentv1alpha1.ResourceRequest:
+		o = newObject("ResourceRequest", v, string(v.Status.Phase), v.Status.Message, v.Status.Conditions)
+		o.Reservation, o.Queue = v.Status.ReservationName, v.Status.Queue
+		if o.Queue != nil {
+			o.detail = func() string { return queueDetail(v.Status.Queue, countRejections(v.Status.Candidates)) }
+		}
+	case *agentv1alpha1.ReservationInstruction:
+		o = newObject("ReservationInstruction", v, string(v.Status.Phase), v.Status.Message, v.Status.Conditions)
+		o.Reservation = v.Spec.ReservationName
+	case *agentv1alpha1.ProviderInstruction:
+		o = newObject("ProviderInstruction", v, string(v.Status.Phase), v.Status.Message, v.Status.Conditions)
+		o.Reservation = v.Spec.ReservationName
+	case *agentv1alpha1.Advertisement:
+		o = newObject("Advertisement", v, "", v.Status.Message, v.Status.Conditions)
+		o.ClusterID = v.Spec.ClusterID
+	case *agentv1alpha1.LendingPolicy:
+		o = newObject("LendingPolicy", v, "", "", v.Status.Conditions)
+	case *brokerv1alpha1.Reservation:
+		o = newObject("Reservation", v, string(v.Status.Phase), v.Status.Message, v.Status.Conditions)
+		o.Reservation, o.Queue = v.Status.ReservationName, v.Status.Queue
+		if o.Queue != nil {
+			o.detail = func() string { return queueDetail(v.Status.Queue, v.Status.Rejected) }
+		}
+	case *brokerv1alpha1.ClusterAdvertisement:
+		o = newObject("ClusterAdvertisement", v, v.Status.Phase, "", v.Status.Conditions)
+		o.ClusterID = v.Spec.ClusterID
+		if n := v.Status.Reservations; n > 0 {
+			o.detail = func() string { return "holds " + countNoun(int(n), "reservation", "reservations") }
+		}
+	case *brokerv1alpha1.BrokerConfig:
+		o = newObject("BrokerConfig", v, "", "", v.Status.Conditions)
+	}
+	return o
+}
+
+func newObject(kind string, of metav1.Object, phase, message string, conditions []metav1.Condition) object {
 	return object{
-		Ref:     Ref{Kind: kind, Namespace: meta.Namespace, Name: meta.Name},
-		Created: meta.CreationTimestamp.Time, Generation: meta.Generation, Deleting: meta.DeletionTimestamp != nil,
+		Ref:     Ref{Kind: kind, Namespace: of.GetNamespace(), Name: of.GetName()},
+		Created: of.GetCreationTimestamp().Time, Deleting: of.GetDeletionTimestamp() != nil,
+		Phase: phase, Message: message, Conditions: conditions,
 	}
-}
-
-func requestObject(r *agentv1alpha1.ResourceRequest) object {
-	o := newObject("ResourceRequest", &r.ObjectMeta)
-	o.Observed, o.Phase, o.Message, o.Conditions = r.Status.ObservedGeneration, string(r.Status.Phase), r.Status.Message, r.Status.Conditions
-	o.Reservation, o.Queue = r.Status.ReservationName, r.Status.Queue
-	if r.Status.Queue != nil {
-		o.detail = func() string { return queueDetail(r.Status.Queue, countRejections(r.Status.Candidates)) }
-	}
-	return o
-}
-
-func consumerObject(r *agentv1alpha1.ReservationInstruction) object {
-	o := newObject("ReservationInstruction", &r.ObjectMeta)
-	o.Observed, o.Phase, o.Message, o.Conditions = r.Status.ObservedGeneration, string(r.Status.Phase), r.Status.Message, r.Status.Conditions
-	o.Reservation = r.Spec.ReservationName
-	return o
-}
-
-func providerObject(p *agentv1alpha1.ProviderInstruction) object {
-	o := newObject("ProviderInstruction", &p.ObjectMeta)
-	o.Observed, o.Phase, o.Message, o.Conditions = p.Status.ObservedGeneration, string(p.Status.Phase), p.Status.Message, p.Status.Conditions
-	o.Reservation = p.Spec.ReservationName
-	return o
-}
-
-func advertisementObject(a *agentv1alpha1.Advertisement) object {
-	o := newObject("Advertisement", &a.ObjectMeta)
-	o.Observed, o.Message, o.Conditions = a.Status.ObservedGeneration, a.Status.Message, a.Status.Conditions
-	o.ClusterID = a.Spec.ClusterID
-	return o
-}
-
-func policyObject(p *agentv1alpha1.LendingPolicy) object {
-	o := newObject("LendingPolicy", &p.ObjectMeta)
-	o.Observed, o.Conditions = p.Status.ObservedGeneration, p.Status.Conditions
-	return o
-}
-
-func reservationObject(r *brokerv1alpha1.Reservation) object {
-	o := newObject("Reservation", &r.ObjectMeta)
-	o.Observed, o.Phase, o.Message, o.Conditions = r.Status.ObservedGeneration, string(r.Status.Phase), r.Status.Message, r.Status.Conditions
-	o.Reservation, o.Queue = r.Status.ReservationName, r.Status.Queue
-	if r.Status.Queue != nil {
-		o.detail = func() string { return queueDetail(r.Status.Queue, r.Status.Rejected) }
-	}
-	return o
-}
-
-func clusterObject(c *brokerv1alpha1.ClusterAdvertisement) object {
-	o := newObject("ClusterAdvertisement", &c.ObjectMeta)
-	o.Observed, o.Phase, o.Conditions = c.Status.ObservedGeneration, c.Status.Phase, c.Status.Conditions
-	o.ClusterID = c.Spec.ClusterID
-	if n := c.Status.Reservations; n > 0 {
-		o.detail = func() string { return "holds " + countNoun(int(n), "reservation", "reservations") }
-	}
-	return o
-}
-
-func configObject(c *brokerv1alpha1.BrokerConfig) object {
-	o := newObject("BrokerConfig", &c.ObjectMeta)
-	o.Observed, o.Conditions = c.Status.ObservedGeneration, c.Status.Conditions
-	return o
 }
 
 // queueDetail returns the position of a waiting request and what blocks it.
@@ -341,22 +316,21 @@ func (s *Snapshot) allObjects() iter.Seq[*object] {
 // visitEach calls visit for each object until visit returns false. It reports whether visit always returned true.
 func (b *BrokerObjects) visitEach(visit func(*object) bool) bool {
 	return b == nil ||
-		visitPointers(b.Clusters, clusterObject, visit) && visitPointers(b.Reservations, reservationObject, visit) && b.visitConfig(visit)
+		visitPointers(b.Clusters, visit) && visitPointers(b.Reservations, visit) && b.visitConfig(visit)
 }
 
 // visitEach calls visit for each object until visit returns false. It reports whether visit always returned true.
 func (m *MemberObjects) visitEach(visit func(*object) bool) bool {
 	return m == nil ||
-		visitPointers(m.Requests, requestObject, visit) && visitPointers(m.ConsumerInstructions, consumerObject, visit) &&
-			visitPointers(m.ProviderInstructions, providerObject, visit) && visitPointers(m.Advertisements, advertisementObject, visit) &&
-			visitPointers(m.Policies, policyObject, visit)
+		visitPointers(m.Requests, visit) && visitPointers(m.ConsumerInstructions, visit) && visitPointers(m.ProviderInstructions, visit) &&
+			visitPointers(m.Advertisements, visit) && visitPointers(m.Policies, visit)
 }
 
 func (b *BrokerObjects) visitConfig(visit func(*object) bool) bool {
-	return b.Config == nil || visit(new(configObject(b.Config)))
+	return b.Config == nil || visit(new(objectOf(b.Config)))
 }
 
-func visitPointers[T any](items []*T, objectOf func(*T) object, visit func(*object) bool) bool {
+func visitPointers[T any](items []*T, visit func(*object) bool) bool {
 	var o object
 	for _, item := range items {
 		o = objectOf(item)

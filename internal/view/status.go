@@ -142,10 +142,7 @@ func sharesOf(r *brokerv1alpha1.ResourceMetrics) []Share {
 	}
 	shares := make([]Share, 0, len(whole))
 	amountOf := func(list corev1.ResourceList, name corev1.ResourceName) int64 {
-		amount, err := quantity.FromResource(name, list[name])
-		if err != nil {
-			return 0 // not valid: the object may be older than the limits on amounts
-		}
+		amount, _ := quantity.FromResource(name, list[name]) // 0 if it is not valid: the object may be older than the limits
 		return amount
 	}
 	for name := range whole {

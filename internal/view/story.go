@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -118,37 +117,29 @@ func Related(snapshots []*Snapshot, subject Ref) [][]Ref {
 			continue
 		}
 		begin := len(out[i])
-		for r := range s.objectsOf(reservation) {
-			if r != subject {
+		add := func(r Ref, of string) {
+			if of == reservation && r != subject {
 				out[i] = append(out[i], r)
 			}
 		}
+		if s.Broker != nil {
+			for _, r := range s.Broker.Reservations {
+				add(Ref{Kind: "Reservation", Namespace: r.Namespace, Name: r.Name}, r.Status.ReservationName)
+			}
+		}
+		s.Member.visitEach(func(o *object) bool {
+			add(o.Ref, o.Reservation)
+			return true
+		})
 		slices.SortFunc(out[i][begin:], compareRefs)
 		if s.Member == nil {
 			continue
 		}
 		for _, node := range s.Member.Nodes {
-			r := Ref{Kind: "Node", Name: node.Name}
-			if node.Labels[agentv1alpha1.ReservationLabel] == reservation && r != subject {
-				out[i] = append(out[i], r)
-			}
+			add(Ref{Kind: "Node", Name: node.Name}, node.Labels[agentv1alpha1.ReservationLabel])
 		}
 	}
 	return out
-}
-
-// objectsOf returns the objects of a reservation, in no particular order. In a broker's cluster these are Reservations.
-func (s *Snapshot) objectsOf(reservation string) iter.Seq[Ref] {
-	return func(yield func(Ref) bool) {
-		if s.Broker != nil {
-			for _, r := range s.Broker.Reservations {
-				if r.Status.ReservationName == reservation && !yield(Ref{Kind: "Reservation", Namespace: r.Namespace, Name: r.Name}) {
-					return
-				}
-			}
-		}
-		s.Member.visitEach(func(o *object) bool { return o.Reservation != reservation || yield(o.Ref) })
-	}
 }
 
 // reservationOfRef returns the name of the reservation that an object belongs to, or "" if it belongs to none.
@@ -179,34 +170,26 @@ func (s *Snapshot) findPod(r Ref) *corev1.Pod { return find(s.Pods, false, r) }
 // findObject returns an object of this product, or nil if it is not in the snapshot. In a broker's cluster, it looks
 // only at objects of the same kind, because there can be many of the others.
 func (s *Snapshot) findObject(r Ref) (found *object) {
-	if b := s.Broker; b != nil {
-		switch r.Kind {
-		case "ClusterAdvertisement":
-			if c := b.FindCluster(r); c != nil {
-				found = new(clusterObject(c))
-			}
-			return found
-		case "Reservation":
-			if q := b.FindReservation(r); q != nil {
-				found = new(reservationObject(q))
-			}
-			return found
-		case "BrokerConfig":
-			if b.Config != nil && b.Config.Name == r.Name && r.Namespace == "" {
-				found = new(configObject(b.Config))
-			}
-			return found
-		}
-	}
-	if s.Member == nil {
-		return nil
-	}
-	s.Member.visitEach(func(o *object) bool {
+	visit := func(o *object) bool {
 		if o.Ref == r {
 			found = o
 		}
 		return found == nil
-	})
+	}
+	switch b := s.Broker; {
+	case b != nil && r.Kind == "ClusterAdvertisement":
+		if c := b.FindCluster(r); c != nil {
+			found = new(objectOf(c))
+		}
+	case b != nil && r.Kind == "Reservation":
+		if q := b.FindReservation(r); q != nil {
+			found = new(objectOf(q))
+		}
+	case b != nil && r.Kind == "BrokerConfig":
+		b.visitConfig(visit)
+	default:
+		s.Member.visitEach(visit)
+	}
 	return found
 }
 
@@ -395,13 +378,9 @@ func newEventRow(s *Snapshot, e *corev1.Event) EventRow {
 
 // eventTime returns when an event last occurred. If the event does not say, it returns when the event was created.
 func eventTime(e *corev1.Event) time.Time {
-	if e.Series != nil && !e.Series.LastObservedTime.IsZero() {
-		return e.Series.LastObservedTime.Time
+	series := time.Time{}
+	if e.Series != nil {
+		series = e.Series.LastObservedTime.Time
 	}
-	for _, at := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time} {
-		if !at.IsZero() {
-			return at
-		}
-	}
-	return e.CreationTimestamp.Time
+	return cmp.Or(series, e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
 }

@@ -97,7 +97,12 @@ func WriteStatus(out io.Writer, s *Status, snapshot *Snapshot, paint Paint) erro
 	}
 	p.printf("%s: %s cluster, %s\n", cmp.Or(s.Context, "cluster"), strings.Join(s.Roles, " and "), at)
 	p.writeAttention(s, snapshot)
-	p.writeOrders(s)
+	if len(s.Drained) > 0 {
+		p.printf("drained: %s\n", Clean(describeDrained(s.Drained)))
+	}
+	if s.QueuePaused {
+		p.printf("queue: paused\n")
+	}
 	p.writeMarket(s)
 	p.writeHeading("COUNTS")
 	var rows [][]string
@@ -165,16 +170,6 @@ func describeCause(a *Attention) string {
 		text = strings.TrimRight(text, ". ") + "; do: " + a.Remedy
 	}
 	return text
-}
-
-// writeOrders prints the clusters that the administrator drains, and whether the queue is paused.
-func (p *page) writeOrders(s *Status) {
-	if len(s.Drained) > 0 {
-		p.printf("drained: %s\n", Clean(describeDrained(s.Drained)))
-	}
-	if s.QueuePaused {
-		p.printf("queue: paused\n")
-	}
 }
 
 func (p *page) writeMarket(s *Status) {
@@ -363,7 +358,11 @@ func WriteWholeStory(out io.Writer, st *Story, snapshot *Snapshot, paint Paint) 
 	p.writeTable(nil, rows)
 	p.writeConditions(st, snapshot)
 	p.writeDecision(st)
-	p.writeEvents(st, snapshot)
+	rows = nil
+	for _, e := range st.Events {
+		rows = append(rows, []string{snapshot.Age(e.At.Time) + " ago", e.Type, e.Reason, e.Object.Short(), e.Message})
+	}
+	p.writeSection("EVENTS", nil, rows)
 	p.writeHeading("NEXT")
 	for _, step := range st.Next {
 		p.printf("  %s\n", p.paint(step.Level, Clean(step.Text)))
@@ -380,14 +379,13 @@ func WriteWholeStory(out io.Writer, st *Story, snapshot *Snapshot, paint Paint) 
 
 func (p *page) writeConditions(st *Story, s *Snapshot) {
 	var rows [][]string
-	var last Ref
-	lastContext := ""
+	var last ConditionRow
 	for _, c := range st.Conditions {
 		object := ""
-		if c.Object != last || c.Context != lastContext {
+		if c.Object != last.Object || c.Context != last.Context {
 			object = strings.TrimPrefix(c.Context+":"+c.Object.Short(), ":")
-			last, lastContext = c.Object, c.Context
 		}
+		last = c
 		mark := ""
 		if c.Level != Normal {
 			mark = levelSign(c.Level)
@@ -407,12 +405,4 @@ func (p *page) writeDecision(st *Story) {
 	}
 	p.writeSection("CANDIDATES", []string{"CLUSTER", "SCORE OF 100", "REASON", "PRICE", "MESSAGE", "WHAT WOULD HELP"}, candidates)
 	p.writeSection("ATTEMPTS", []string{"PLACEMENT", "CLUSTER", "STATE", "ENDED BY", ""}, attempts)
-}
-
-func (p *page) writeEvents(st *Story, s *Snapshot) {
-	var rows [][]string
-	for _, e := range st.Events {
-		rows = append(rows, []string{s.Age(e.At.Time) + " ago", e.Type, e.Reason, e.Object.Short(), e.Message})
-	}
-	p.writeSection("EVENTS", nil, rows)
 }

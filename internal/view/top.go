@@ -81,7 +81,7 @@ func TopClusters(s *Snapshot, by Selection) (top *Top, total int, next string) {
 	})
 	idle := remembered(s, func(m *memo) *once[map[string]quantity.Amounts] { return &m.idle }, s.sumIdle)
 	for _, c := range page {
-		use := Use{Ref: clusterObject(c).Ref, Phase: c.Status.Phase, Count: int(c.Status.Reservations)}
+		use := Use{Ref: objectOf(c).Ref, Phase: c.Status.Phase, Count: int(c.Status.Reservations)}
 		for _, share := range sharesOf(&c.Spec.Resources) {
 			use.Shares = append(use.Shares, Load{Resource: share.Resource, Total: share.Allocatable, Own: share.Own, Reserved: share.Reserved, Idle: idle[c.Spec.ClusterID][share.Resource], Free: share.Free})
 		}
@@ -201,10 +201,10 @@ func NewTopPlacements(s *Snapshot, u Usage) *Top {
 		top.Items = append(top.Items, Use{Ref: o.Ref, Role: role, Peer: peer, Phase: o.Phase, Shares: loadsOf(reserved, used, known)})
 	}
 	for _, q := range s.Member.ConsumerInstructions {
-		add(consumerObject(q), "consumer", q.Spec.TargetClusterID, q.Spec.Placement, q.Spec.Resources, u.Consumed)
+		add(objectOf(q), "consumer", q.Spec.TargetClusterID, q.Spec.Placement, q.Spec.Resources, u.Consumed)
 	}
 	for _, q := range s.Member.ProviderInstructions {
-		add(providerObject(q), "provider", q.Spec.RequesterClusterID, q.Spec.Placement, q.Kept(), u.Provided)
+		add(objectOf(q), "provider", q.Spec.RequesterClusterID, q.Spec.Placement, q.Kept(), u.Provided)
 	}
 	slices.SortFunc(top.Items, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Role, b.Role), compareRefs(a.Ref, b.Ref)) })
 	return top

@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
@@ -36,47 +35,22 @@ func NewTracker() *Tracker { return &Tracker{seen: map[Ref]object{}} }
 // Concerns reports whether a query can mean an object: the query names the object, its
 // reservation, a placement of that reservation, or its cluster.
 func Concerns(value any, q Query) bool {
-	o, ok := objectOf(value)
-	return ok && isNamed(&o, q)
-}
-
-// objectOf returns the fields that objects of all kinds have in common. ok is false if the kind
-// is not part of this product.
-func objectOf(value any) (object, bool) {
-	switch v := value.(type) {
-	case *agentv1alpha1.ResourceRequest:
-		return requestObject(v), true
-	case *agentv1alpha1.ReservationInstruction:
-		return consumerObject(v), true
-	case *agentv1alpha1.ProviderInstruction:
-		return providerObject(v), true
-	case *agentv1alpha1.Advertisement:
-		return advertisementObject(v), true
-	case *agentv1alpha1.LendingPolicy:
-		return policyObject(v), true
-	case *brokerv1alpha1.Reservation:
-		return reservationObject(v), true
-	case *brokerv1alpha1.ClusterAdvertisement:
-		return clusterObject(v), true
-	case *brokerv1alpha1.BrokerConfig:
-		return configObject(v), true
-	}
-	return object{}, false
+	o := objectOf(value)
+	return o.Ref.Kind != "" && isNamed(&o, q)
 }
 
 // Remember records the present state of an object without returning changes. It is called for
 // the objects that exist when a watch begins.
 func (t *Tracker) Remember(value any) {
-	if o, ok := objectOf(value); ok {
-		t.seen[o.Ref] = o
-	}
+	o := objectOf(value)
+	t.seen[o.Ref] = o
 }
 
 // Observe records the state of an object and returns what has changed since its previous state. It
 // ignores objects of kinds that the tracker does not know.
 func (t *Tracker) Observe(value any, at time.Time) []Change {
-	o, ok := objectOf(value)
-	if !ok {
+	o := objectOf(value)
+	if o.Ref.Kind == "" {
 		return nil
 	}
 	before, known := t.seen[o.Ref]
@@ -110,8 +84,8 @@ func (t *Tracker) Observe(value any, at time.Time) []Change {
 // Forget removes a deleted object from the tracker, and returns the deletion as a change. It
 // ignores objects of kinds that the tracker does not know.
 func (t *Tracker) Forget(value any, at time.Time) []Change {
-	o, ok := objectOf(value)
-	if !ok {
+	o := objectOf(value)
+	if o.Ref.Kind == "" {
 		return nil
 	}
 	delete(t.seen, o.Ref)
