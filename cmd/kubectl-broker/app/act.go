@@ -80,7 +80,7 @@ func (a *action) changeConfig(ctx context.Context, c *connection, question strin
 
 // changeBroker connects to the broker's cluster and edits the BrokerConfig there, see changeConfig.
 func (a *action) changeBroker(ctx context.Context, question string, edit func(*brokerv1alpha1.BrokerConfig) (string, error)) error {
-	c, err := a.connectBroker(ctx)
+	c, err := a.connectBroker()
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (a *action) changeDemand(ctx context.Context, name, question string, edit f
 	if !known || query.Kind != "" && !isDemand(query.Kind) {
 		return newUsageError("%q is no request: name a ResourceRequest (rreq/NAME) or Reservation (rsv/NAME)", name)
 	}
-	c, err := a.connectSelected(ctx)
+	c, err := a.connectSelected()
 	if err != nil {
 		return err
 	}

@@ -127,3 +127,15 @@ func addCommands(root *cobra.Command, group string, commands ...*cobra.Command) 
 	}
 	root.AddCommand(commands...)
 }
+
+func newVersionCommand(p *plugin) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program.",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.Out, version.String())
+			return err
+		},
+	}
+}

@@ -94,7 +94,7 @@ It exits with 1 if anything does not fit together.`,
 }
 
 func (p *plugin) verifyJournal(ctx context.Context, o *auditOptions) error {
-	c, err := p.connectSelected(ctx)
+	c, err := p.connectSelected()
 	if err != nil {
 		return err
 	}
@@ -102,11 +102,7 @@ func (p *plugin) verifyJournal(ctx context.Context, o *auditOptions) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.journalStore()
-	if err != nil {
-		return err
-	}
-	found, err := verifyStored(ctx, store, o, anchors, p.now())
+	found, err := verifyStored(ctx, c.store, o, anchors, p.now())
 	if err != nil {
 		return c.explainJournal(o.journal, c.journalNamespace(), err)
 	}
@@ -219,7 +215,7 @@ func linesByMember(anchors []journal.Anchor, describe func(newest journal.Anchor
 func (p *plugin) collectAnchors(ctx context.Context, o *auditOptions) ([]journal.Anchor, error) {
 	var out []journal.Anchor
 	for _, member := range o.members {
-		c, err := p.connectTo(ctx, member)
+		c, err := p.connectTo(member)
 		if err != nil {
 			return nil, err
 		}

@@ -51,7 +51,7 @@ stay in it, unless --anonymous replaces them: read it before you send it to othe
 	cmd.Flags().BoolVar(&anonymous, "anonymous", false, "replace names and addresses by pseudonyms, and leave labels out")
 	cmd.Flags().BoolVar(&listOnly, "list", false, "list the content and write nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := p.connectSelected(cmd.Context())
+		c, err := p.connectSelected()
 		if err != nil {
 			return err
 		}
@@ -154,11 +154,7 @@ func hideNames(files []bundled, context string) (string, error) {
 func (c *connection) readAllEvents(ctx context.Context, s *view.Snapshot) error {
 	for _, kind := range view.EventKinds() {
 		events := &corev1.EventList{}
-		options := []client.ListOption{client.MatchingFields{"involvedObject.kind": kind}}
-		if scope := c.scopeNamespace(); scope != "" {
-			options = append(options, client.InNamespace(scope))
-		}
-		err := c.List(ctx, events, options...)
+		err := c.List(ctx, events, client.MatchingFields{"involvedObject.kind": kind}, client.InNamespace(c.scopeNamespace()))
 		if isDenied(err) {
 			s.Gaps = append(s.Gaps, gapOf("events", err))
 			return nil

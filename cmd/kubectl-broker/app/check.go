@@ -30,7 +30,7 @@ Liqo, is checked by helm test RELEASE, which runs broker check or agent check th
 		Example: `  kubectl broker check --context broker`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.connectSelected(cmd.Context())
+			c, err := p.connectSelected()
 			if err != nil {
 				return err
 			}

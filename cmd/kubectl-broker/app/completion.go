@@ -62,7 +62,7 @@ func (p *plugin) completeFirst(list func(context.Context, *connection) ([]string
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
-		c, err := p.connectSelected(ctx)
+		c, err := p.connectSelected()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

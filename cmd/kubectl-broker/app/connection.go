@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
@@ -36,18 +36,20 @@ type connection struct {
 	// broker is true if the cluster serves the API group of the broker. member is true if it serves the API group of
 	// agents.
 	broker, member bool
+	// store holds the journal, if this is the broker's cluster.
+	store journal.Store
 }
 
 // connectSelected connects to the cluster that the flags select.
-func (p *plugin) connectSelected(ctx context.Context) (*connection, error) {
-	return openCluster(ctx, p.cluster, nil)
+func (p *plugin) connectSelected() (*connection, error) {
+	return openCluster(p.cluster, nil)
 }
 
 // connectTo connects to the cluster of another context in the same kubeconfig.
-func (p *plugin) connectTo(ctx context.Context, context string) (*connection, error) {
+func (p *plugin) connectTo(context string) (*connection, error) {
 	other := genericclioptions.NewConfigFlags(false)
 	other.KubeConfig, other.Context, other.Namespace = p.cluster.KubeConfig, &context, p.cluster.Namespace
-	c, err := openCluster(ctx, other, nil)
+	c, err := openCluster(other, nil)
 	if err != nil {
 		return nil, fmt.Errorf("context %q: %w", context, err)
 	}
@@ -56,7 +58,7 @@ func (p *plugin) connectTo(ctx context.Context, context string) (*connection, er
 
 // openCluster connects to the cluster that the flags select, and passes the warnings of its API server to a handler; nil
 // is client-go's default, which prints them.
-func openCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, warnings rest.WarningHandler) (*connection, error) {
+func openCluster(flags *genericclioptions.ConfigFlags, warnings rest.WarningHandler) (*connection, error) {
 	loader := flags.ToRawKubeConfigLoader()
 	config, err := loader.ClientConfig()
 	if err != nil {
@@ -76,14 +78,15 @@ func openCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, warn
 		c.context = *flags.Context
 		c.flags = "--context " + c.context
 	}
-	if err := c.discoverRoles(ctx); err != nil {
+	if err := c.discoverRoles(); err != nil {
 		return nil, err
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, brokerv1alpha1.AddToScheme, agentv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	if c.store, err = journal.NewConfigMaps(config, c.journalNamespace()); err != nil {
+		return nil, err
+	}
+	scheme, err := cluster.NewScheme(brokerv1alpha1.AddToScheme, agentv1alpha1.AddToScheme)
+	if err != nil {
+		return nil, err
 	}
 	c.WithWatch, err = client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: newMapper(scheme)})
 	return c, err
@@ -92,7 +95,7 @@ func openCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, warn
 // discoverRoles finds out whether the cluster is a broker's cluster, a member, or both. It returns an error if an API
 // group is served only in versions that this program does not know. Otherwise, commands would show only a part of the
 // objects.
-func (c *connection) discoverRoles(_ context.Context) error {
+func (c *connection) discoverRoles() error {
 	published, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
 		return err
@@ -124,21 +127,19 @@ func (c *connection) describeRoles() string {
 // servesVersion reports whether a cluster serves a version of an API group. It returns an error if the cluster serves
 // only other versions of the group.
 func servesVersion(groups *metav1.APIGroupList, want schema.GroupVersion) (bool, error) {
-	for _, group := range groups.Groups {
-		if group.Name != want.Group {
-			continue
-		}
-		var versions []string
-		for _, v := range group.Versions {
-			versions = append(versions, v.Version)
-		}
-		if !slices.Contains(versions, want.Version) {
-			return false, fmt.Errorf("it serves %s in %s, and this program (%s) knows %s: install the version of kubectl broker that belongs to the installed release",
-				want.Group, strings.Join(versions, ", "), version.String(), want.Version)
-		}
-		return true, nil
+	at := slices.IndexFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == want.Group })
+	if at < 0 {
+		return false, nil
 	}
-	return false, nil
+	var versions []string
+	for _, v := range groups.Groups[at].Versions {
+		versions = append(versions, v.Version)
+	}
+	if !slices.Contains(versions, want.Version) {
+		return false, fmt.Errorf("it serves %s in %s, and this program (%s) knows %s: install the version of kubectl broker that belongs to the installed release",
+			want.Group, strings.Join(versions, ", "), version.String(), want.Version)
+	}
+	return true, nil
 }
 
 // newMapper returns a RESTMapper for the kinds in the scheme. It is built from a fixed list, which saves calls of the

@@ -14,15 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
-// consoleOptions are the flags of the command console.
-type consoleOptions struct {
-	port    uint16
-	open    bool
-	actions bool
-}
-
 func newConsoleCommand(p *plugin) *cobra.Command {
-	o := &consoleOptions{}
 	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Show the cluster's objects in a browser.",
@@ -36,19 +28,21 @@ can open it: its address contains a key.`,
   kubectl broker console --context rome --port 8080 --open=false`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().Uint16Var(&o.port, "port", 0, "port on the loopback address; any free one if 0")
-	cmd.Flags().BoolVar(&o.open, "open", true, "open a browser; with false only print the address")
-	cmd.Flags().BoolVar(&o.actions, "actions", false, "let pages change objects with your rights: reserve, extend, release, call back, approve, drain")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.serveConsole(cmd.Context(), o) }
+	port := cmd.Flags().Uint16("port", 0, "port on the loopback address; any free one if 0")
+	open := cmd.Flags().Bool("open", true, "open a browser; with false only print the address")
+	actions := cmd.Flags().Bool("actions", false, "let pages change objects with your rights: reserve, extend, release, call back, approve, drain")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return p.serveConsole(cmd.Context(), *port, *open, *actions)
+	}
 	return cmd
 }
 
-func (p *plugin) serveConsole(ctx context.Context, o *consoleOptions) error {
-	c, err := p.connectSelected(ctx)
+func (p *plugin) serveConsole(ctx context.Context, port uint16, open, actions bool) error {
+	c, err := p.connectSelected()
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(o.port))))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 	if err != nil {
 		return fmt.Errorf("%w: choose another port with --port", err)
 	}
@@ -56,7 +50,7 @@ func (p *plugin) serveConsole(ctx context.Context, o *consoleOptions) error {
 	p.noteRemark("reading %s ...", c.describeRoles())
 	options := console.PersonalOptions{
 		Config: c.config, Scheme: c.Scheme(), Namespace: c.namespace, Broker: c.broker, Member: c.member,
-		Name: c.context, Flags: c.flags, Version: version.String(), Actions: o.actions, Now: p.now,
+		Name: c.context, Flags: c.flags, Version: version.String(), Actions: actions, Now: p.now,
 	}
 	if c.broker {
 		options.Journal = &consoleJournal{plugin: p, connection: c}
@@ -70,7 +64,7 @@ func (p *plugin) serveConsole(ctx context.Context, o *consoleOptions) error {
 		return err
 	}
 	p.noteRemark("Ctrl-C ends it")
-	if o.open {
+	if open {
 		if err := openBrowser(ctx, address); err != nil {
 			p.noteRemark("no browser opened (%v): open the address yourself", err)
 		}

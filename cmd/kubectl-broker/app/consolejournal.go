@@ -122,7 +122,6 @@ func spanOf(q console.CostQuery) (span costs.Span, err error) {
 
 // auditedJournal is what was read of the journal at one time.
 type auditedJournal struct {
-	store    journal.Store
 	kept     *journal.Kept
 	records  []trail.Record
 	findings []view.Finding
@@ -132,11 +131,11 @@ type auditedJournal struct {
 func (j *consoleJournal) readAudited(ctx context.Context) (*auditedJournal, error) {
 	return j.audited.lookUp("", j.now, func() (_ *auditedJournal, err error) {
 		read := &auditedJournal{}
-		if read.store, read.kept, read.records, err = j.connection.readTrail(ctx, defaultJournal); err != nil {
+		if read.kept, read.records, err = j.connection.readTrail(ctx, defaultJournal); err != nil {
 			return nil, err
 		}
 		o := &auditOptions{journal: defaultJournal, retention: defaultRetention}
-		if read.findings, err = verifyStored(ctx, read.store, o, nil, j.now()); err != nil {
+		if read.findings, err = verifyStored(ctx, j.connection.store, o, nil, j.now()); err != nil {
 			return nil, j.connection.explainJournal(defaultJournal, j.connection.journalNamespace(), err)
 		}
 		return read, nil
@@ -160,7 +159,7 @@ func (j *consoleJournal) Log(ctx context.Context, q console.AuditQuery) (*consol
 		out.Table = (&auditLog{Items: o.filter.Select(read.records)}).toTable()
 		return out, nil
 	}
-	ended, err := replay.ReadEnded(ctx, read.store, defaultJournal)
+	ended, err := replay.ReadEnded(ctx, j.connection.store, defaultJournal)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +182,7 @@ func (j *consoleJournal) Export(ctx context.Context, q console.AuditQuery) ([]by
 	if err != nil {
 		return nil, err
 	}
-	heads, err := replay.ReadHeads(ctx, read.store, defaultJournal)
+	heads, err := replay.ReadHeads(ctx, j.connection.store, defaultJournal)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (p *plugin) showCost(ctx context.Context, o *costOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := p.connectSelected(ctx)
+	c, err := p.connectSelected()
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,14 @@ func (p *plugin) showCost(ctx context.Context, o *costOptions) error {
 	if o.output.chosenFormat() == formatFocus {
 		return p.writeFocus(ctx, read, span)
 	}
-	return p.writeCost(ctx, read, span, by, o.output)
+	cost, err := costs.Read(ctx, read, span, by)
+	if err != nil {
+		return explainSpan(err)
+	}
+	for _, note := range cost.Notes() {
+		fmt.Fprintln(p.ErrOut, note)
+	}
+	return p.writeRows(o.output, cost, cost.Table(), nil, "nothing was reserved in this time")
 }
 
 func (o *costOptions) parseSpan() (span costs.Span, err error) {
@@ -125,26 +132,11 @@ func (o *costOptions) groupIn(c *connection, allowed []view.CostBy) (view.CostBy
 
 // openAccounts replays the journal of a broker's cluster.
 func (c *connection) openAccounts(ctx context.Context, name string) (*replay.Accounts, error) {
-	store, err := c.journalStore()
-	if err != nil {
-		return nil, err
-	}
-	read, err := replay.OpenAccounts(ctx, store, name)
+	read, err := replay.OpenAccounts(ctx, c.store, name)
 	if isDenied(err) {
 		return nil, fmt.Errorf("the accounts are in ConfigMaps of namespace %q, which you may not read: ask for get and list on them: %w", c.journalNamespace(), err)
 	}
 	return read, c.explainJournal(name, c.journalNamespace(), err)
-}
-
-func (p *plugin) writeCost(ctx context.Context, read *replay.Accounts, span costs.Span, by view.CostBy, o *output) error {
-	cost, err := costs.Read(ctx, read, span, by)
-	if err != nil {
-		return explainSpan(err)
-	}
-	for _, note := range cost.Notes() {
-		fmt.Fprintln(p.ErrOut, note)
-	}
-	return p.writeRows(o, cost, cost.Table(), nil, "nothing was reserved in this time")
 }
 
 // explainSpan names the flags in an error about an empty span. It returns other errors unchanged.

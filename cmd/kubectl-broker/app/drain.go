@@ -60,7 +60,7 @@ it prints what kubectl broker plan drain shows.`,
 }
 
 func (a *action) drainCluster(ctx context.Context, id string, o *drainOptions) error {
-	c, err := a.connectBroker(ctx)
+	c, err := a.connectBroker()
 	if err != nil {
 		return err
 	}
@@ -148,20 +148,7 @@ reservations that have not left yet stay. What has moved does not come back.`,
 	})
 }
 
-// newPauseCommands returns the subcommands of the command queue that pause and resume the broker's
-// queue.
-func newPauseCommands(p *plugin) []*cobra.Command {
-	return []*cobra.Command{
-		newPauseCommand(p, true, "pause", "Grant nothing to waiting requests until the queue is resumed.",
-			`Sets spec.queue.paused of the BrokerConfig. Waiting requests keep their places, even
-beyond their timeouts, and new requests do not pass them. Reservations that have to leave
-their provider still move.`),
-		newPauseCommand(p, false, "resume", "Serve the queue again.",
-			`Unsets spec.queue.paused of the BrokerConfig. Waiting requests are served in their order
-before those whose timeout has passed fail.`),
-	}
-}
-
+// newPauseCommand returns a subcommand of the command queue that pauses or resumes the broker's queue.
 func newPauseCommand(p *plugin, paused bool, use, short, long string) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs}
 	return p.newAction(cmd, false, func(ctx context.Context, a *action, _ []string) error {

@@ -23,7 +23,7 @@ func newEnrolmentsCommand(p *plugin) *cobra.Command {
 	}
 	output := newOutput(cmd, false)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := p.connectBroker(cmd.Context())
+		c, err := p.connectBroker()
 		if err != nil {
 			return err
 		}
@@ -39,8 +39,8 @@ func newEnrolmentsCommand(p *plugin) *cobra.Command {
 
 // connectBroker connects to the cluster that the flags select. It returns an error if that is
 // not a broker's cluster.
-func (p *plugin) connectBroker(ctx context.Context) (*connection, error) {
-	c, err := p.connectSelected(ctx)
+func (p *plugin) connectBroker() (*connection, error) {
+	c, err := p.connectSelected()
 	if err != nil {
 		return nil, err
 	}

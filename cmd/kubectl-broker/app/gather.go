@@ -102,10 +102,7 @@ func gapOf(resource string, err error) view.Gap {
 
 // listPages adds the objects of a kind to the snapshot, page by page.
 func (g *gatherer) listPages(ctx context.Context, namespace string, k *view.Kind) error {
-	var options []client.ListOption
-	if namespace != "" && namespace != clusterScoped {
-		options = append(options, client.InNamespace(namespace))
-	}
+	options := []client.ListOption{client.InNamespace(strings.TrimPrefix(namespace, clusterScoped))}
 	if k.Kind == "Node" {
 		options = append(options, client.HasLabels{agentv1alpha1.ReservationLabel})
 	}

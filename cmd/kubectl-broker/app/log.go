@@ -123,7 +123,11 @@ not name it.`,
 		if *ended {
 			return p.listEnded(cmd.Context(), &o, output)
 		}
-		_, kept, records, err := p.readTrail(cmd.Context(), o.journal)
+		c, err := p.connectSelected()
+		if err != nil {
+			return err
+		}
+		kept, records, err := c.readTrail(cmd.Context(), o.journal)
 		if err != nil {
 			return err
 		}
@@ -194,15 +198,11 @@ func (p *plugin) listEnded(ctx context.Context, o *logOptions, output *output) e
 	if err := o.checkEnded(); err != nil {
 		return err
 	}
-	c, err := p.connectSelected(ctx)
+	c, err := p.connectSelected()
 	if err != nil {
 		return err
 	}
-	store, err := c.journalStore()
-	if err != nil {
-		return err
-	}
-	ended, err := replay.ReadEnded(ctx, store, o.journal)
+	ended, err := replay.ReadEnded(ctx, c.store, o.journal)
 	if err != nil {
 		return c.explainJournal(o.journal, c.journalNamespace(), err)
 	}
@@ -232,27 +232,15 @@ func (l *endedLog) toTable() view.Table {
 	return t
 }
 
-// readTrail verifies the journal in the broker's cluster. It returns where the journal is stored, all that is kept of
-// it, and a description of each record.
-func (p *plugin) readTrail(ctx context.Context, name string) (journal.Store, *journal.Kept, []trail.Record, error) {
-	c, err := p.connectSelected(ctx)
+// readTrail verifies the journal in the broker's cluster. It returns all that is kept of it, and a description of each
+// record.
+func (c *connection) readTrail(ctx context.Context, name string) (*journal.Kept, []trail.Record, error) {
+	kept, err := journal.ReadKept(ctx, c.store, name, journal.Options{})
 	if err != nil {
-		return nil, nil, nil, err
-	}
-	return c.readTrail(ctx, name)
-}
-
-func (c *connection) readTrail(ctx context.Context, name string) (journal.Store, *journal.Kept, []trail.Record, error) {
-	store, err := c.journalStore()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	kept, err := journal.ReadKept(ctx, store, name, journal.Options{})
-	if err != nil {
-		return nil, nil, nil, c.explainJournal(name, c.journalNamespace(), err)
+		return nil, nil, c.explainJournal(name, c.journalNamespace(), err)
 	}
 	records, err := trail.Read(ctx, kept)
-	return store, kept, records, err
+	return kept, records, err
 }
 
 // journalNamespace returns the namespace that a flag names, otherwise the default namespace of the
@@ -262,10 +250,6 @@ func (c *connection) journalNamespace() string {
 		return c.namespace
 	}
 	return defaultNamespace
-}
-
-func (c *connection) journalStore() (journal.Store, error) {
-	return journal.NewConfigMaps(c.config, c.journalNamespace())
 }
 
 // explainJournal adds the remedy to an error of reading the journal.
@@ -302,11 +286,15 @@ check the broker's signature, and compare it with what members remember.`,
 		if err := o.parseTimes(p.now()); err != nil {
 			return err
 		}
-		store, kept, records, err := p.readTrail(cmd.Context(), o.journal)
+		c, err := p.connectSelected()
 		if err != nil {
 			return err
 		}
-		heads, err := replay.ReadHeads(cmd.Context(), store, o.journal)
+		kept, records, err := c.readTrail(cmd.Context(), o.journal)
+		if err != nil {
+			return err
+		}
+		heads, err := replay.ReadHeads(cmd.Context(), c.store, o.journal)
 		if err != nil {
 			return err
 		}
@@ -428,15 +416,14 @@ func (s *signatures) describe(head uint64) view.Finding {
 	return view.Finding{Text: fmt.Sprintf("signed by %s: %s", strings.Join(namesOfServer(s.signer), ", "), line)}
 }
 
-func checkExport(name string) (trail.Checked, map[uint64]string, error) {
+func checkExport(name string) (checked trail.Checked, places map[uint64]string, err error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return trail.Checked{}, nil, err
+		return checked, nil, err
 	}
 	defer func() { _ = file.Close() }()
-	checked, places, err := trail.CheckExport(file)
-	if err != nil {
-		return trail.Checked{}, nil, fmt.Errorf("%s: %w", name, err)
+	if checked, places, err = trail.CheckExport(file); err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	return checked, places, nil
+	return checked, places, err
 }

@@ -48,7 +48,7 @@ BrokerConfig shows, too.`,
 }
 
 func (a *action) testChannel(ctx context.Context, channel string, timeout time.Duration) error {
-	c, err := a.connectBroker(ctx)
+	c, err := a.connectBroker()
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -213,11 +214,7 @@ they wait in the queue meanwhile.`,
 		if f.times < 1 || f.times > maxPlannedRequests {
 			return nil, newUsageError("--times must be between 1 and %d, not %d", maxPlannedRequests, f.times)
 		}
-		who := "a new cluster"
-		if f.requester != "" {
-			who = f.requester
-		}
-		change := fmt.Sprintf("if %s asked %d times for %s", who, f.times, view.FormatAmounts(amounts))
+		change := fmt.Sprintf("if %s asked %d times for %s", cmp.Or(f.requester, "a new cluster"), f.times, view.FormatAmounts(amounts))
 		return o.makePlan(ctx, change, func(w *broker.WhatIf) ([]asked, error) { return f.askRequests(w, amounts, o.ahead) })
 	})
 }
@@ -226,16 +223,12 @@ they wait in the queue meanwhile.`,
 type asked struct{ reservation, refused string }
 
 func (f *demandOptions) askRequests(w *broker.WhatIf, amounts corev1.ResourceList, ahead time.Duration) ([]asked, error) {
-	requester := f.requester
-	if requester == "" {
-		requester = anyRequester
-	}
 	var out []asked
 	for i := range f.times {
 		obj := &brokerv1alpha1.Reservation{}
 		obj.Name = fmt.Sprintf("planned-%d", i+1)
 		obj.UID = types.UID(obj.Name)
-		obj.Spec.RequesterID, obj.Spec.TargetClusterID, obj.Spec.Priority = requester, f.provider, f.priority
+		obj.Spec.RequesterID, obj.Spec.TargetClusterID, obj.Spec.Priority = cmp.Or(f.requester, anyRequester), f.provider, f.priority
 		obj.Spec.RequestedResources = brokerv1alpha1.RequestedResources(amounts)
 		obj.Spec.QueuePolicy, obj.Spec.QueueTimeout = brokerv1alpha1.QueuePolicyQueue, &metav1.Duration{Duration: ahead + time.Minute}
 		if f.duration != 0 {
@@ -279,15 +272,11 @@ func (o *planOptions) makePlan(ctx context.Context, change string, carryOut func
 	if o.ahead < 0 || o.ahead > requests.LongestDuration {
 		return nil, newUsageError("--ahead must be between 0s and %s, not %s", requests.LongestDuration, o.ahead)
 	}
-	c, err := o.connectBroker(ctx)
+	c, err := o.connectBroker()
 	if err != nil {
 		return nil, err
 	}
-	store, err := c.journalStore()
-	if err != nil {
-		return nil, err
-	}
-	_, recovery, err := journal.Follow(ctx, store, o.journal, journal.Options{})
+	_, recovery, err := journal.Follow(ctx, c.store, o.journal, journal.Options{})
 	if err != nil {
 		return nil, c.explainJournal(o.journal, c.journalNamespace(), err)
 	}
@@ -408,9 +397,8 @@ func showSteps(c *whatif.Course) []view.PlannedStep {
 
 func showTotals(t whatif.Totals) view.PlanTotals {
 	out := view.PlanTotals{Served: t.Served, Waiting: t.Waiting, NotPriced: t.NotPriced, Lendable: t.Lendable, Free: t.Free}
-	for currency, sum := range t.PerHour {
-		out.PerHour = append(out.PerHour, view.PlannedPrice{PerHour: sum.String(), Currency: currency})
+	for _, currency := range slices.Sorted(maps.Keys(t.PerHour)) {
+		out.PerHour = append(out.PerHour, view.PlannedPrice{PerHour: t.PerHour[currency].String(), Currency: currency})
 	}
-	slices.SortFunc(out.PerHour, func(a, b view.PlannedPrice) int { return strings.Compare(a.Currency, b.Currency) })
 	return out
 }

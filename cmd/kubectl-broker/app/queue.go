@@ -24,7 +24,13 @@ cannot hold them. -o wide adds the figures of a cluster.`,
   kubectl broker queue -n team-a -o wide`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newPauseCommands(p)...)
+	cmd.AddCommand(newPauseCommand(p, true, "pause", "Grant nothing to waiting requests until the queue is resumed.",
+		`Sets spec.queue.paused of the BrokerConfig. Waiting requests keep their places, even
+beyond their timeouts, and new requests do not pass them. Reservations that have to leave
+their provider still move.`),
+		newPauseCommand(p, false, "resume", "Serve the queue again.",
+			`Unsets spec.queue.paused of the BrokerConfig. Waiting requests are served in their order
+before those whose timeout has passed fail.`))
 	output := newOutput(cmd, true)
 	again := watchFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,11 +44,7 @@ the request.`,
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the answer to a Quote")
 	output := newOutput(cmd, false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name := ""
-		if len(args) > 0 {
-			name = args[0]
-		}
-		return p.quoteRequest(cmd.Context(), name, f, output)
+		return p.quoteRequest(cmd.Context(), strings.Join(args, ""), f, output)
 	}
 	return cmd
 }
@@ -61,7 +58,7 @@ func (p *plugin) quoteRequest(ctx context.Context, name string, f *quoteFlags, o
 		return newUsageError("--hold makes a Quote: give its name, and a time above zero")
 	}
 	heard := &view.Warnings{}
-	c, err := openCluster(ctx, p.cluster, heard)
+	c, err := openCluster(p.cluster, heard)
 	if err != nil {
 		return err
 	}

@@ -64,22 +64,15 @@ not what the broker signed.`,
 	fs.BoolVar(&o.verify, "verify", false, "check the signature; needs --ca-file")
 	fs.StringVar(&o.caFile, "ca-file", "", "CA of the broker's server certificate in PEM, such as ca.crt of an agent's identity; several are possible in one file")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := o.checkArguments(args); err != nil {
-			return err
+		switch {
+		case (len(args) == 1) == (o.file != ""):
+			return newUsageError("name either a placement, reservation or request, or a --file")
+		case o.verify != (o.caFile != ""):
+			return newUsageError("--verify and --ca-file belong together: the CA is ca.crt in the Secret of an agent's identity")
 		}
 		return p.showReceipt(cmd.Context(), args, &o)
 	}
 	return cmd
-}
-
-func (o *receiptOptions) checkArguments(args []string) error {
-	switch {
-	case (len(args) == 1) == (o.file != ""):
-		return newUsageError("name either a placement, reservation or request, or a --file")
-	case o.verify != (o.caFile != ""):
-		return newUsageError("--verify and --ca-file belong together: the CA is ca.crt in the Secret of an agent's identity")
-	}
-	return nil
 }
 
 // receiptView is the output of the command. Said repeats the statement in Receipt in readable form.
@@ -231,7 +224,7 @@ var placementName = regexp.MustCompile(`^(res-[a-z0-9]{10})(-[1-9][0-9]*)?$`)
 // placement, a reservation or a ResourceRequest. For a reservation or a ResourceRequest, findReceipt takes the receipt
 // of the last placement that has one.
 func (p *plugin) findReceipt(ctx context.Context, name string, v *receiptView) error {
-	c, err := p.connectSelected(ctx)
+	c, err := p.connectSelected()
 	if err != nil {
 		return err
 	}

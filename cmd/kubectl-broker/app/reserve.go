@@ -87,7 +87,7 @@ func (a *action) reserveCapacity(ctx context.Context, name string, f *reserveFla
 	if f.queueTimeout != 0 && !f.queue {
 		return newUsageError("--queue-timeout has no effect without --queue")
 	}
-	c, err := a.connectSelected(ctx)
+	c, err := a.connectSelected()
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ It exits with 1 if something needs attention, so that scripts can use it.`,
 
 // showStatus reads the cluster once and prints its status.
 func (p *plugin) showStatus(ctx context.Context, output *output, past *pastOptions) error {
-	c, err := p.connectSelected(ctx)
+	c, err := p.connectSelected()
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,13 @@ func (p *plugin) showStatus(ctx context.Context, output *output, past *pastOptio
 	if output.isText() {
 		err = view.WriteStatus(p.Out, status, snapshot, p.painter())
 	} else {
-		err = output.writeView(p.Out, status, affectedObjects(status))
+		var affected []view.Ref
+		for _, a := range status.Attention {
+			for _, o := range a.Objects {
+				affected = append(affected, o.Ref)
+			}
+		}
+		err = output.writeView(p.Out, status, affected)
 	}
 	if err == nil && status.NeedsAttention() {
 		err = errAttention
@@ -60,7 +66,7 @@ func (p *plugin) showStatus(ctx context.Context, output *output, past *pastOptio
 // readSnapshot reads the cluster that the flags select: the namespace in the flags, or all
 // namespaces.
 func (p *plugin) readSnapshot(ctx context.Context) (*view.Snapshot, error) {
-	c, err := p.connectSelected(ctx)
+	c, err := p.connectSelected()
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +79,4 @@ func (c *connection) scopeNamespace() string {
 		return c.namespace
 	}
 	return ""
-}
-
-// affectedObjects returns the objects that need attention.
-func affectedObjects(s *view.Status) (refs []view.Ref) {
-	for _, a := range s.Attention {
-		for _, o := range a.Objects {
-			refs = append(refs, o.Ref)
-		}
-	}
-	return refs
 }

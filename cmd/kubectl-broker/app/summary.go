@@ -38,22 +38,15 @@ var inOrder = regexp.MustCompile(`^virtual node \S+ on \S+ is Ready$`)
 type row struct {
 	Cells  []any `json:"cells"`
 	Object struct {
-		Metadata struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"metadata"`
+		Metadata client.ObjectKey `json:"metadata"`
 	} `json:"object"`
 }
 
 // rowTable is a page of rows.
 type rowTable struct {
-	Metadata metav1.ListMeta `json:"metadata"`
-	Columns  []rowColumn     `json:"columnDefinitions"`
-	Rows     []row           `json:"rows"`
-}
-
-type rowColumn struct {
-	Name string `json:"name"`
+	Metadata metav1.ListMeta                `json:"metadata"`
+	Columns  []metav1.TableColumnDefinition `json:"columnDefinitions"`
+	Rows     []row                          `json:"rows"`
 }
 
 // errNoColumns means that the API server's table lacks a column that the summary needs.
@@ -133,7 +126,7 @@ func (g *gatherer) readRows(ctx context.Context, namespace string) (found []*bro
 // toReservations returns a Reservation for each row, and whether it evidently has no problem.
 func (t *rowTable) toReservations() (found []*brokerv1alpha1.Reservation, ordered []bool, err error) {
 	column := func(name string) int {
-		return slices.IndexFunc(t.Columns, func(c rowColumn) bool { return c.Name == name })
+		return slices.IndexFunc(t.Columns, func(c metav1.TableColumnDefinition) bool { return c.Name == name })
 	}
 	phase, requester, provider, message := column("Phase"), column("Requester"), column("Provider"), column("Message")
 	if min(phase, requester, provider, message) < 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestOnlyReservationsInOrderAreReadBriefly(t *testing.T) {
@@ -23,7 +24,7 @@ func TestOnlyReservationsInOrderAreReadBriefly(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			table := rowTable{Columns: []rowColumn{{"Name"}, {"Phase"}, {"Requester"}, {"Provider"}, {"Message"}}, Rows: []row{{Cells: []any{"abc", tc.phase, "rome", nil, tc.message}}}}
+			table := rowTable{Columns: []metav1.TableColumnDefinition{{Name: "Name"}, {Name: "Phase"}, {Name: "Requester"}, {Name: "Provider"}, {Name: "Message"}}, Rows: []row{{Cells: []any{"abc", tc.phase, "rome", nil, tc.message}}}}
 			_, ordered, err := table.toReservations()
 			if err != nil {
 				t.Fatal(err)
@@ -36,7 +37,7 @@ func TestOnlyReservationsInOrderAreReadBriefly(t *testing.T) {
 }
 
 func TestOtherColumnsAreNoSummary(t *testing.T) {
-	table := rowTable{Columns: []rowColumn{{"Name"}, {"Phase"}}}
+	table := rowTable{Columns: []metav1.TableColumnDefinition{{Name: "Name"}, {Name: "Phase"}}}
 	if _, _, err := table.toReservations(); !errors.Is(err, errNoColumns) {
 		t.Errorf("got %v, want errNoColumns", err)
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -35,16 +36,12 @@ what this cluster consumes and for what it provides.`,
 		if err := past.checkFlags(*again, nil); err != nil {
 			return err
 		}
-		by := ""
-		if len(args) > 0 {
-			by = args[0]
-		}
 		return p.repeatOnChange(cmd.Context(), *again, func(ctx context.Context) error {
-			c, err := p.connectSelected(ctx)
+			c, err := p.connectSelected()
 			if err != nil {
 				return err
 			}
-			top, err := p.measureUse(ctx, c, by, past)
+			top, err := p.measureUse(ctx, c, strings.Join(args, ""), past)
 			if err != nil {
 				return err
 			}

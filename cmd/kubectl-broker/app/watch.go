@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,11 +30,7 @@ reservation or cluster.`,
 		ValidArgsFunction: p.completeFirst(listNames),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name := ""
-		if len(args) > 0 {
-			name = args[0]
-		}
-		return p.watchObjects(cmd.Context(), name)
+		return p.watchObjects(cmd.Context(), strings.Join(args, ""))
 	}
 	return cmd
 }
@@ -50,7 +47,7 @@ func (p *plugin) watchObjects(ctx context.Context, name string) error {
 	if !known {
 		return newUsageError("%q is no type", name)
 	}
-	c, err := p.connectSelected(ctx)
+	c, err := p.connectSelected()
 	if err != nil {
 		return err
 	}
@@ -122,15 +119,11 @@ func (c *connection) followChanges(ctx context.Context, known func(runtime.Objec
 
 // startWatch lists the objects of a kind, calls known for each of them, and watches for changes after the list.
 func (c *connection) startWatch(ctx context.Context, list client.ObjectList, namespace string, known func(runtime.Object)) (watch.Interface, error) {
-	options := []client.ListOption{}
-	if namespace != "" {
-		options = append(options, client.InNamespace(namespace))
-	}
 	all, ok := list.DeepCopyObject().(client.ObjectList)
 	if !ok {
 		return nil, fmt.Errorf("%T is no list", list)
 	}
-	if err := c.List(ctx, all, options...); err != nil {
+	if err := c.List(ctx, all, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
 	err := meta.EachListItem(all, func(o runtime.Object) error {
@@ -140,7 +133,7 @@ func (c *connection) startWatch(ctx context.Context, list client.ObjectList, nam
 	if err != nil {
 		return nil, err
 	}
-	return c.Watch(ctx, list, append(options, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: all.GetResourceVersion(), AllowWatchBookmarks: true}})...)
+	return c.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &metav1.ListOptions{ResourceVersion: all.GetResourceVersion(), AllowWatchBookmarks: true}})
 }
 
 // forwardEvents sends the changes from a watch to events until ctx is done, or until the user may no longer watch,
@@ -193,7 +186,7 @@ func (p *plugin) repeatOnChange(ctx context.Context, again bool, show func(conte
 	if !again {
 		return show(ctx)
 	}
-	c, err := p.connectSelected(ctx)
+	c, err := p.connectSelected()
 	if err != nil {
 		return err
 	}

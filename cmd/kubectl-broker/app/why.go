@@ -61,14 +61,14 @@ func (p *plugin) tellStory(ctx context.Context, name string, also []string, past
 	if !known {
 		return nil, nil, newUsageError("%q is no type: use rreq/, rsv/, node/, pod/ or cadv/ and the name, or the name alone", name)
 	}
-	first, err := p.connectSelected(ctx)
+	first, err := p.connectSelected()
 	if err != nil {
 		return nil, nil, err
 	}
 	query.Namespace = first.namespace
 	connections := []*connection{first}
 	for _, context := range also {
-		other, err := p.connectTo(ctx, context)
+		other, err := p.connectTo(context)
 		if err != nil {
 			return nil, nil, err
 		}
