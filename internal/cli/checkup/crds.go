@@ -140,7 +140,10 @@ func missingFields(t reflect.Type, published *property, path []string) []string 
 		return nil
 	}
 	var out []string
-	for field := range jsonFields(t) {
+	for field := range t.Fields() {
+		if field.Anonymous || field.Type == reflect.TypeFor[metav1.ObjectMeta]() {
+			continue // it has no JSON name of its own, or is Kubernetes' own
+		}
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		at := append(slices.Clone(path), name)
 		next := unwrapAllOf(published.Properties[name])
@@ -151,21 +154,6 @@ func missingFields(t reflect.Type, published *property, path []string) []string 
 		out = append(out, missingFields(field.Type, next, at)...)
 	}
 	return out
-}
-
-// jsonFields iterates over the fields of a struct that have a JSON name of their own. It omits
-// embedded fields and ObjectMeta.
-func jsonFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for field := range t.Fields() {
-			if field.Anonymous || field.Type == reflect.TypeFor[metav1.ObjectMeta]() {
-				continue
-			}
-			if !yield(field) {
-				return
-			}
-		}
-	}
 }
 
 // unwrapAllOf returns the schema inside an allOf of one element. The API server wraps schemas in

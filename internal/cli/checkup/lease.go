@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -40,10 +41,7 @@ func (l Lease) Check(ctx context.Context, c client.Reader, unused string) Findin
 }
 
 func (l Lease) judgeSpec(spec *coordinationv1.LeaseSpec) Finding {
-	holder := ""
-	if spec.HolderIdentity != nil {
-		holder = *spec.HolderIdentity
-	}
+	holder := ptr.Deref(spec.HolderIdentity, "")
 	if spec.RenewTime == nil {
 		return Fail(l.adviseRestart(), "no %s has ever held lease %s", l.Process, l.ObjectKey)
 	}

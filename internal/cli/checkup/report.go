@@ -98,7 +98,11 @@ func Run(ctx context.Context, out io.Writer, checks []Check) error {
 		if finding.Level == Failed {
 			failed++
 		}
-		if err := printFinding(out, check.Subject, finding); err != nil {
+		_, err := fmt.Fprintf(out, "%-4s  %s: %s\n", finding.Level, check.Subject, finding.Message)
+		if err == nil && finding.Advice != "" {
+			_, err = fmt.Fprintf(out, "      -> %s\n", finding.Advice)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -106,12 +110,4 @@ func Run(ctx context.Context, out io.Writer, checks []Check) error {
 		return fmt.Errorf("%d of %d checks failed", failed, len(checks))
 	}
 	return nil
-}
-
-func printFinding(out io.Writer, subject string, f Finding) error {
-	_, err := fmt.Fprintf(out, "%-4s  %s: %s\n", f.Level, subject, f.Message)
-	if err == nil && f.Advice != "" {
-		_, err = fmt.Fprintf(out, "      -> %s\n", f.Advice)
-	}
-	return err
 }

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -24,10 +25,7 @@ func BindKubeconfig(fs *pflag.FlagSet) {
 
 // Namespace returns the pod's namespace from POD_NAMESPACE, or "default" outside a pod.
 func Namespace() string {
-	if ns := os.Getenv("POD_NAMESPACE"); ns != "" {
-		return ns
-	}
-	return "default"
+	return cmp.Or(os.Getenv("POD_NAMESPACE"), "default")
 }
 
 // Config returns the client configuration for the cluster.

@@ -4,7 +4,7 @@ package election
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -14,17 +14,15 @@ import (
 // holds it. A third replica, or the one that released the lease, could then lead for seconds beside the holder.
 type Lock struct {
 	resourcelock.Interface
-
-	mu sync.Mutex
-	// holder is the holder of the lease at the last time that the lease was read or written.
-	holder string
+	// holder is the holder of the lease (a string) at the last time that the lease was read or written.
+	holder atomic.Value
 }
 
 // Get implements resourcelock.Interface.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil {
-		l.noteHolder(record.HolderIdentity)
+		l.holder.Store(record.HolderIdentity)
 	}
 	return record, raw, err
 }
@@ -33,28 +31,19 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	err := l.Interface.Create(ctx, r)
 	if err == nil {
-		l.noteHolder(r.HolderIdentity)
+		l.holder.Store(r.HolderIdentity)
 	}
 	return err
 }
 
 // Update implements resourcelock.Interface. A record without a holder releases the lease.
 func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	l.mu.Lock()
-	holder := l.holder
-	l.mu.Unlock()
-	if r.HolderIdentity == "" && holder != l.Identity() {
+	if holder, _ := l.holder.Load().(string); r.HolderIdentity == "" && holder != l.Identity() {
 		return fmt.Errorf("the lease is not released, because %q holds it", holder)
 	}
 	err := l.Interface.Update(ctx, r)
 	if err == nil {
-		l.noteHolder(r.HolderIdentity)
+		l.holder.Store(r.HolderIdentity)
 	}
 	return err
-}
-
-func (l *Lock) noteHolder(holder string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.holder = holder
 }

@@ -2,10 +2,8 @@ package uninstall
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
 // certManagerAnnotation is the key of an annotation that cert-manager sets on every Secret that it
@@ -67,7 +65,7 @@ func (c *Cleanup) awaitPods(ctx context.Context, selector labels.Selector) error
 		}
 		left = left[:0]
 		for i := range pods.Items {
-			if !hasFinished(&pods.Items[i]) {
+			if phase := pods.Items[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
 				left = append(left, pods.Items[i].Name)
 			}
 		}
@@ -79,20 +77,19 @@ func (c *Cleanup) awaitPods(ctx context.Context, selector labels.Selector) error
 	return nil
 }
 
-func hasFinished(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // Release returns a step that removes a finalizer from all objects of a kind, in all namespaces. It
 // does not delete the objects.
 func (c *Cleanup) Release(list client.ObjectList, finalizer string) Step {
 	return func(ctx context.Context) error {
 		return c.forEach(ctx, list, func(obj client.Object) error {
-			if !slices.Contains(obj.GetFinalizers(), finalizer) {
+			before, ok := obj.DeepCopyObject().(client.Object)
+			if !ok || !controllerutil.RemoveFinalizer(obj, finalizer) {
 				return nil
 			}
-			if err := c.removeFinalizer(ctx, obj, finalizer); err != nil {
-				return err
+			// The patch contains the resource version, so that it fails if someone has changed the object meanwhile.
+			err := c.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("removing the finalizer from %s: %w", c.describeObject(obj), err)
 			}
 			return c.printf("removed finalizer %s from %s", finalizer, c.describeObject(obj))
 		})
@@ -120,23 +117,6 @@ func (c *Cleanup) forEach(ctx context.Context, list client.ObjectList, do func(c
 
 // isAbsent reports whether the error means that the object or its CRD does not exist.
 func isAbsent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
-
-// removeFinalizer removes one finalizer from an object. The patch contains the resource version, so
-// that it fails if someone has changed the object meanwhile.
-func (c *Cleanup) removeFinalizer(ctx context.Context, obj client.Object, finalizer string) error {
-	left := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer })
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": obj.GetUID(), "resourceVersion": obj.GetResourceVersion(), "finalizers": left,
-	}})
-	if err != nil {
-		return err
-	}
-	err = c.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer from %s: %w", c.describeObject(obj), err)
-	}
-	return nil
-}
 
 // Delete returns a step that deletes the object with the given name in the release's namespace, if
 // it exists.
