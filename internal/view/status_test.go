@@ -121,6 +121,16 @@ func TestUnreadKindsNeedAttention(t *testing.T) {
 	}
 }
 
+func TestGapsNameTheNamespacesOfTheirKinds(t *testing.T) {
+	got := DescribeGaps([]Gap{
+		{Kind: Hidden, Resource: "clusteradvertisements", Namespace: "lenders"}, {Kind: Hidden, Resource: "reservations", Namespace: "team"}, {Kind: Hidden, Resource: "events", Namespace: "team"},
+	})
+	want := []string{"clusteradvertisements outside namespace lenders: you may not list them", "reservations, events outside namespace team: you may not list them"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A member writes messages. They must neither colour nor move what an administrator reads.
 func TestTextsOfMembersCannotControlTheTerminal(t *testing.T) {
 	s := busyBroker()

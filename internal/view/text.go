@@ -97,11 +97,8 @@ func WriteStatus(out io.Writer, s *Status, snapshot *Snapshot, paint Paint) erro
 	}
 	p.printf("%s: %s cluster, %s\n", cmp.Or(s.Context, "cluster"), strings.Join(s.Roles, " and "), at)
 	p.writeAttention(s, snapshot)
-	if len(s.Drained) > 0 {
-		p.printf("drained: %s\n", Clean(describeDrained(s.Drained)))
-	}
-	if s.QueuePaused {
-		p.printf("queue: paused\n")
+	for _, line := range s.Orders() {
+		p.printf("%s\n", Clean(line))
 	}
 	p.writeMarket(s)
 	p.writeHeading("COUNTS")
@@ -172,6 +169,17 @@ func describeCause(a *Attention) string {
 	return text
 }
 
+// Orders returns lines about the clusters that the administrator drains, and about a paused queue.
+func (s *Status) Orders() (lines []string) {
+	if len(s.Drained) > 0 {
+		lines = append(lines, "drained: "+describeDrained(s.Drained))
+	}
+	if s.QueuePaused {
+		lines = append(lines, "queue: paused")
+	}
+	return lines
+}
+
 func (p *page) writeMarket(s *Status) {
 	switch {
 	case s.Lending != nil:
@@ -208,11 +216,11 @@ func (p *page) writeGaps(gaps []Gap) {
 }
 
 // DescribeGaps describes what was not read. It returns one line about each kind that the journal does not have, one
-// line about the kinds that were read in one namespace only, one line about the kinds that the user may not list, and
-// one line about each failure.
+// about the kinds that were read in the same namespace only, one about the kinds that the user may not list, and one
+// about each failure.
 func DescribeGaps(gaps []Gap) (lines []string) {
-	var hidden, narrowed, failures []string
-	namespace := ""
+	var hidden, namespaces, failures []string
+	narrowed := map[string][]string{} // by namespace
 	for _, g := range gaps {
 		switch {
 		case g.Kind == Unrecorded && g.Message == "":
@@ -222,13 +230,16 @@ func DescribeGaps(gaps []Gap) (lines []string) {
 		case g.Kind == Unread:
 			failures = append(failures, "FAIL: "+g.Resource+" could not be read: "+g.Message)
 		case g.Namespace != "":
-			narrowed, namespace = append(narrowed, g.Resource), g.Namespace
+			if narrowed[g.Namespace] == nil {
+				namespaces = append(namespaces, g.Namespace)
+			}
+			narrowed[g.Namespace] = append(narrowed[g.Namespace], g.Resource)
 		default:
 			hidden = append(hidden, g.Resource)
 		}
 	}
-	if len(narrowed) > 0 {
-		lines = append(lines, strings.Join(narrowed, ", ")+" outside namespace "+namespace+": you may not list them")
+	for _, namespace := range namespaces {
+		lines = append(lines, strings.Join(narrowed[namespace], ", ")+" outside namespace "+namespace+": you may not list them")
 	}
 	if len(hidden) > 0 {
 		lines = append(lines, strings.Join(hidden, ", ")+": you may not list them")
