@@ -33,7 +33,11 @@ var freeText = []string{"labels", "matchLabels", "matchExpressions", "nodeSelect
 var keptNames = []string{"default", "kube-system", "liqo", "liqo-resource-broker", "cluster-advertisement"}
 
 // address matches URLs, IP addresses with or without a port, and host names with at least three parts.
-var address = regexp.MustCompile(`https?://[^\s"',;)]+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[?[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{0,4}){4,7}\]?`)
+var address = regexp.MustCompile(`https?://[^\s"',;)]+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[?[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{0,4}){4,7}\]?` +
+	`|\[?(?:[0-9a-fA-F]{1,4}:)*[0-9a-fA-F]{0,4}::[0-9a-fA-F:]*\]?(?::\d+)?|\b(?:[a-z0-9-]+\.){2,}[a-z]{2,}\b(?:/|:\d+)?`)
+
+// notHost matches what looks like a host name and is none: paths of fields, qualified names of resources, and API groups.
+var notHost = regexp.MustCompile(`^(?:spec|status|metadata)\.|^[^/:]+/$|\.(?:fluidos\.eu|liqo\.io|k8s\.io|kubernetes\.io)$`)
 
 // Learn gives a pseudonym to each name in a document that encoding/json or a YAML parser decoded.
 func (p *Pseudonyms) Learn(document any) { p.learn("", document) }
@@ -70,18 +74,22 @@ func (p *Pseudonyms) LearnName(kind, name string) {
 
 // ReplaceText replaces all names that are known, and all addresses.
 func (p *Pseudonyms) ReplaceText(text string) string {
-	text = address.ReplaceAllString(text, "ADDRESS")
-	if len(p.known) == 0 {
-		return text
-	}
-	if p.names == nil {
+	if p.names == nil && len(p.known) > 0 {
 		quoted := make([]string, 0, len(p.known))
 		for _, name := range slices.SortedFunc(maps.Keys(p.known), func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) }) {
 			quoted = append(quoted, regexp.QuoteMeta(name))
 		}
 		p.names = regexp.MustCompile(`\b(?:` + strings.Join(quoted, "|") + `)\b`)
 	}
-	return p.names.ReplaceAllStringFunc(text, func(name string) string { return p.known[name] })
+	if p.names != nil { // before addresses, because names can contain host names
+		text = p.names.ReplaceAllStringFunc(text, func(name string) string { return p.known[name] })
+	}
+	return address.ReplaceAllStringFunc(text, func(found string) string {
+		if notHost.MatchString(found) {
+			return found
+		}
+		return "ADDRESS"
+	})
 }
 
 // Replace returns a copy of a document with pseudonyms in all its texts, and without the fields in freeText.

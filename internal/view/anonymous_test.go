@@ -30,6 +30,16 @@ func TestPseudonymsHideWhoAndWhere(t *testing.T) {
 	if diff := cmp.Diff(want, names.Replace(document)); diff != "" {
 		t.Errorf("replaced (-want +got):\n%s", diff)
 	}
+	names.LearnName("user", "bob@id.example.com")
+	for text, want := range map[string]string{
+		"bob@id.example.com: lookup api.paris.example.com on 10.0.0.10:53: no such host":                      "user-2: lookup ADDRESS on ADDRESS: no such host",
+		"dial tcp [2001:db8::1]:6443, fe80::1 and api.rome.example.com:6443 at 12:00:00":                      "dial tcp ADDRESS, ADDRESS and ADDRESS at 12:00:00",
+		"spec.constraints.regions of clusteradvertisements.broker.fluidos.eu, 2 gpu.intel.com/i915 of v1.2.3": "spec.constraints.regions of clusteradvertisements.broker.fluidos.eu, 2 gpu.intel.com/i915 of v1.2.3",
+	} {
+		if got := names.ReplaceText(text); got != want {
+			t.Errorf("a text becomes %q, want %q", got, want)
+		}
+	}
 	if got := names.ReplaceText("parisian rome-2, liqo-tenant-rome and res-k3v9x2m7qa-1"); got != "parisian cluster-2-2, liqo-tenant-cluster-2 and res-k3v9x2m7qa-1" {
 		t.Errorf("a text becomes %q", got)
 	}
