@@ -212,13 +212,17 @@ func priceOf(parts []string) QuotedPrice {
 	return p
 }
 
-// ParseWarnings returns the quote in the warnings of a dry run, nil if there is none. others are the warnings about
-// something else.
+// ParseWarnings returns the quote in the warnings of a dry run, nil if there is none that this version can read. others
+// are the other warnings.
 func ParseWarnings(warnings []string) (q *Preview, others []string) {
 	for _, warning := range warnings {
 		line, isQuote := strings.CutPrefix(warning, quotePrefix)
 		if q == nil && isQuote {
 			q = &Preview{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: "Preview"}}
+			if !q.parseLine(line) { // the first line says who would serve the request
+				return nil, warnings
+			}
+			continue
 		}
 		if !isQuote || !q.parseLine(line) {
 			others = append(others, warning)
