@@ -64,6 +64,9 @@ type actionField struct {
 // actionLink is a link to the page of an action.
 type actionLink struct{ Title, Address string }
 
+// errBadForm means that the browser has sent a form that cannot be read.
+var errBadForm = errors.New("the form cannot be read")
+
 // actionNamed returns an action, or nil if there is none with this name.
 func actionNamed(name string) *action {
 	if i := slices.IndexFunc(actions, func(a action) bool { return a.name == name }); i >= 0 {
@@ -95,7 +98,7 @@ func buildAction(_ context.Context, v *visit) (*content, error) {
 		return nil, errNotFound
 	}
 	if err := v.request.ParseForm(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errBadForm, err)
 	}
 	p, err := a.prepare(v, v.request.Form)
 	if err != nil {

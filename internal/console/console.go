@@ -21,6 +21,7 @@ import (
 // Limits of the HTTP server.
 const (
 	headerTimeout  = 10 * time.Second
+	readTimeout    = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	writeTimeout   = 30 * time.Second
 	maxHeaderBytes = 32 << 10
@@ -84,6 +85,7 @@ func newHTTPServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,

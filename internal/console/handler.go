@@ -59,6 +59,7 @@ type site struct {
 	used func() map[string]quantity.Amounts
 	// actions is true if users may change objects, as far as the API server lets them.
 	actions bool
+	streams openStreams
 	now     func() time.Time
 	log     logr.Logger
 }
@@ -320,17 +321,28 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request, name, kind stri
 // problemPage is the data of a page that says what went wrong, and what the user can do.
 type problemPage struct{ Text, Do string }
 
+// notMade is what strangers are told of an error.
+const notMade = "This page could not be made; the log of the program says why."
+
+func notFoundPage() *content {
+	return &content{Template: "problem", Title: "Not found", Data: problemPage{"There is no such page or object, or you may not list it.", "Go to the overview, or ask an administrator for the right to list the kind."}}
+}
+
 // showProblem shows an error to the user: as the login page if the token is not valid, otherwise as a problem page.
 func (s *site) showProblem(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	switch {
 	case errors.Is(err, errUnauthenticated):
 		s.authenticator.refuse(w, r, s)
 	case errors.Is(err, errNotFound):
-		c := &content{Template: "problem", Title: "Not found", Data: problemPage{"There is no such page or object, or you may not list it.", "Go to the overview, or ask an administrator for the right to list the kind."}}
-		s.writeFrame(w, r, http.StatusNotFound, s.newFrame(v, c))
+		s.writeFrame(w, r, http.StatusNotFound, s.newFrame(v, notFoundPage()))
+	case errors.Is(err, errBadForm):
+		c := &content{Template: "problem", Title: "Not valid", Data: problemPage{err.Error(), "Go back and correct it."}}
+		s.writeFrame(w, r, http.StatusBadRequest, s.newFrame(v, c))
 	default:
-		s.log.Error(err, "page failed", "path", r.URL.Path)
-		text := "This page could not be made; the log of the program says why."
+		if r.Context().Err() == nil { // otherwise strangers could fill the log by closing connections
+			s.log.Error(err, "page failed", "path", r.URL.Path)
+		}
+		text := notMade
 		if v != nil { // strangers are not told about the cluster
 			text = "This page could not be made: " + err.Error()
 		}

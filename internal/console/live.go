@@ -2,9 +2,11 @@ package console
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -17,38 +19,78 @@ const (
 	// refreshInterval is how often a stream renders the page even if no object has changed, because ages grow and
 	// rights may end.
 	refreshInterval = time.Minute
+	// maxStreams limits the open streams of one user: each can render a page every second. Browsers close the streams of
+	// hidden pages.
+	maxStreams = 100
 )
+
+// openStreams counts the open streams of each user.
+type openStreams struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// add counts a stream of a user more, or less if n is negative. It reports false, and counts nothing, above maxStreams.
+func (o *openStreams) add(user string, n int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.counts[user]+n > maxStreams {
+		return false
+	}
+	if o.counts == nil {
+		o.counts = map[string]int{}
+	}
+	if o.counts[user] += n; o.counts[user] == 0 {
+		delete(o.counts, user)
+	}
+	return true
+}
 
 // serveStream sends the main part of a page whenever it has changed. It sends server-sent events without a name, whose
 // data the browser puts into the page. While no object changes, it only compares two numbers every second, and renders
 // the page once per refreshInterval.
 func (s *site) serveStream(w http.ResponseWriter, r *http.Request, p page) {
-	_, err := s.authenticateUser(r.Context(), r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusUnauthorized)
+	refuse := func(status int, text string) {
+		w.Header().Set("HX-Reswap", "none") // the page stays as it is
+		http.Error(w, text, status)
+	}
+	v, err := s.authenticateUser(r.Context(), r)
+	switch {
+	case errors.Is(err, errUnauthenticated):
+		refuse(http.StatusUnauthorized, err.Error())
+		return
+	case err != nil:
+		refuse(http.StatusServiceUnavailable, notMade)
+		return
+	case !s.streams.add(v.visitor.info.Username, 1):
+		refuse(http.StatusTooManyRequests, "you have too many open pages")
 		return
 	}
+	defer s.streams.add(v.visitor.info.Username, -1)
 	r.URL.Path = r.URL.Path[len("/live"):]
+	stream := &stream{site: s, page: p}
+	message := stream.nextMessage(r)
+	if stream.over { // browsers wait longer and longer after an error, but not after an empty stream
+		refuse(http.StatusServiceUnavailable, notMade)
+		return
+	}
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no")                     // nginx would hold messages back
-	if err := control.SetWriteDeadline(time.Time{}); err != nil { // the server's write deadline is meant for whole pages
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold messages back
+	// The server's deadlines are meant for whole pages.
+	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil {
 		return
 	}
-	stream := &stream{site: s, page: p}
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
-	for {
-		message := stream.nextMessage(r)
-		if stream.over || message != nil && !sendMessage(w, control, message) {
-			return
-		}
+	for !stream.over && (message == nil || sendMessage(w, control, message)) {
 		select {
 		case <-r.Context().Done():
 			return
 		case <-tick.C:
 		}
+		message = stream.nextMessage(r)
 	}
 }
 
@@ -108,9 +150,12 @@ func (t *stream) changedPage(r *http.Request, now time.Time) []byte {
 	return eventOf(body)
 }
 
-// renderMain renders the main part of a page, which streams replace.
+// renderMain renders the main part of a page, which streams replace. If the object has been deleted, it says so.
 func (v *visit) renderMain(r *http.Request, p page) ([]byte, error) {
 	c, err := v.fillPage(r.Context(), p)
+	if errors.Is(err, errNotFound) {
+		c, err = notFoundPage(), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,12 @@
 package console
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // lateObjects is a source whose snapshot stays what it was until a test says so, as that of informedObjects does for up to
@@ -98,6 +104,103 @@ func TestStreamSendsThePageOnlyWhenItChanged(t *testing.T) {
 	request.Header.Set("Authorization", "Bearer stranger")
 	if ended := stream.nextMessage(request); ended != nil || !stream.over {
 		t.Error("the stream goes on although the token is no longer valid")
+	}
+}
+
+func TestStreamSaysThatItsObjectIsGone(t *testing.T) {
+	objects := &fixedObjects{view: brokerSnapshot(t), changes: 1}
+	stream := &stream{site: siteOf(objects), page: pageAt(t, "/objects/{kind}/{namespace}/{name}")}
+	request := httptest.NewRequest(http.MethodGet, "/objects/reservation/team/waits", nil)
+	for name, value := range map[string]string{"kind": "reservation", "namespace": "team", "name": "waits"} {
+		request.SetPathValue(name, value)
+	}
+	request.Header.Set("Authorization", "Bearer admin")
+	if first := string(stream.nextMessage(request)); !strings.Contains(first, "milan") {
+		t.Fatalf("first message %q", first)
+	}
+	objects.keepFirst()
+	if gone := string(stream.nextMessage(request)); !strings.Contains(gone, "There is no such page or object") || stream.over {
+		t.Errorf("after the deletion: %q, over: %v", gone, stream.over)
+	}
+}
+
+func TestStreamsOfOneUserAreLimited(t *testing.T) {
+	site := siteOf(&fixedObjects{view: brokerSnapshot(t)})
+	handler := newHandler(site)
+	open := func(user string) int {
+		recorder, request := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/live/queue", nil)
+		request.Header.Set("Authorization", "Bearer "+user)
+		handler.ServeHTTP(recorder, request) // returns at once, because a recorder has no deadlines
+		return recorder.Code
+	}
+	for range maxStreams {
+		site.streams.add("admin", 1)
+	}
+	if status := open("admin"); status != http.StatusTooManyRequests {
+		t.Errorf("one stream too many: status %d", status)
+	}
+	if status := open("team"); status != http.StatusOK {
+		t.Errorf("a stream of another user: status %d", status)
+	}
+	site.streams.add("admin", -1)
+	for range 2 {
+		if status := open("admin"); status != http.StatusOK {
+			t.Errorf("after a stream has ended: status %d", status)
+		}
+	}
+}
+
+// Streams last longer than a request may take to arrive. Without that limit, strangers could keep connections open.
+func TestOnlySlowRequestsAreCutOff(t *testing.T) {
+	objects := &fixedObjects{view: brokerSnapshot(t), changes: 1}
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = newHTTPServer(newHandler(siteOf(objects)))
+	if server.Config.ReadTimeout == 0 {
+		t.Error("a request may take as long as it likes")
+	}
+	server.Config.ReadTimeout = 100 * time.Millisecond
+	server.Start()
+	t.Cleanup(server.Close)
+
+	slow, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	runtest.Check(t, err)
+	defer func() { _ = slow.Close() }()
+	_, err = io.WriteString(slow, "POST /login HTTP/1.1\r\nHost: console\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 10\r\n\r\n")
+	runtest.Check(t, err)
+	if _, err := io.ReadAll(slow); err != nil {
+		t.Errorf("the server does not close a connection without the promised body: %v", err)
+	}
+
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/live/queue", nil)
+	runtest.Check(t, err)
+	request.Header.Set("Authorization", "Bearer admin")
+	stream, err := server.Client().Do(request)
+	runtest.Check(t, err)
+	defer func() { _ = stream.Body.Close() }()
+	lines := bufio.NewScanner(stream.Body)
+	for lines.Scan() && lines.Text() != "" { // the first page
+	}
+	objects.keepFirst()
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "Nothing waits.") {
+			return
+		}
+	}
+	t.Errorf("the stream ended without the change: %v", lines.Err())
+}
+
+// Otherwise streams would send the page again and again.
+func TestFailedWatchesAreListedInOrder(t *testing.T) {
+	trouble := &watchTrouble{now: time.Now, last: map[string]watchFailure{}}
+	var want []string
+	for i := range 10 {
+		want = append(want, fmt.Sprintf("Kind%d", i))
+		trouble.last[want[i]] = watchFailure{time.Now(), io.ErrUnexpectedEOF}
+	}
+	for i, gap := range trouble.failureGaps() {
+		if gap.Resource != want[i] {
+			t.Errorf("gap %d is about %s", i, gap.Resource)
+		}
 	}
 }
 

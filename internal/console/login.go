@@ -184,12 +184,12 @@ func (d *sessions) logIn(s *site, w http.ResponseWriter, r *http.Request) {
 		showLogin(s, w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	if _, err := s.reviews.identify(r.Context(), token); err != nil {
-		status := http.StatusServiceUnavailable
-		if errors.Is(err, errUnauthenticated) {
-			status = http.StatusUnauthorized
-		}
-		showLogin(s, w, r, status, err.Error())
+	switch _, err := s.reviews.identify(r.Context(), token); {
+	case errors.Is(err, errUnauthenticated):
+		showLogin(s, w, r, http.StatusUnauthorized, err.Error())
+		return
+	case err != nil:
+		s.showProblem(w, r, nil, err)
 		return
 	}
 	cookie, err := d.cookieFor(token)

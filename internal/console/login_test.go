@@ -1,12 +1,17 @@
 package console
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -54,6 +59,39 @@ func TestLoginKeepsTheTokenInAnEncryptedCookie(t *testing.T) {
 	for _, to := range []string{"https://evil.example/", "//evil.example", "/\\evil.example", "/\t/evil.example", "/logout", ""} {
 		if got := post("/login", url.Values{"token": {"admin"}, "to": {to}}); got.Header.Get("Location") != "/" { //nolint:bodyclose // post closes it
 			t.Errorf("login to %q leads to %q", to, got.Header.Get("Location"))
+		}
+	}
+}
+
+// failingReviews is a reviewer whose API server does not answer.
+type failingReviews struct{ namedUsers }
+
+func (failingReviews) identify(ctx context.Context, _ string) (*authenticationv1.UserInfo, error) {
+	return nil, errors.Join(errors.New("dial tcp 10.96.0.1:443: connection refused"), ctx.Err())
+}
+
+func TestStrangersNeitherLearnOfTheClusterNorFillTheLog(t *testing.T) {
+	site, logged := siteOf(&fixedObjects{view: brokerSnapshot(t)}), 0
+	site.reviews, site.log = failingReviews{}, funcr.New(func(string, string) { logged++ }, funcr.Options{})
+	handler := newHandler(site)
+	for _, target := range []string{"GET /queue", "GET /live/queue", "POST /login"} {
+		method, path, _ := strings.Cut(target, " ")
+		for _, gone := range []bool{true, false} {
+			ctx, cancel := context.WithCancel(t.Context())
+			recorder, request := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, method, path, strings.NewReader("token=x"))
+			request.Header.Set("Authorization", "Bearer x")
+			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if logged = 0; gone {
+				cancel()
+			}
+			handler.ServeHTTP(recorder, request)
+			cancel()
+			if recorder.Code != http.StatusServiceUnavailable || strings.Contains(recorder.Body.String(), "10.96") {
+				t.Errorf("%s: status %d: %s", target, recorder.Code, recorder.Body)
+			}
+			if gone && logged > 0 {
+				t.Errorf("%s: a closed connection is logged", target)
+			}
 		}
 	}
 }

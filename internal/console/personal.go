@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
@@ -158,9 +160,15 @@ func (k *readableKind) cacheLimits() (only cache.ByObject, err error) {
 }
 
 // readableKinds asks the API server which kinds the user may list and watch. hidden contains a gap for each kind that
-// the user may not list and watch, or only in one namespace.
+// the user may not list and watch, or only in one namespace, or that the API server does not serve.
 func readableKinds(ctx context.Context, clients kubernetes.Interface, o PersonalOptions) (kinds []readableKind, hidden []view.Gap, err error) {
 	for _, k := range view.KindsOf(o.Broker, o.Member) {
+		if served, err := isServed(clients, k, o.Scheme); err != nil {
+			return nil, nil, err
+		} else if !served { // its informer would never be ready
+			hidden = append(hidden, view.Gap{Kind: view.Unread, Resource: k.Plural, Message: "the cluster does not serve this kind: its CRDs are of another release"})
+			continue
+		}
 		all, err := mayFollow(ctx, clients, k, "")
 		if err != nil {
 			return nil, nil, err
@@ -185,6 +193,22 @@ func readableKinds(ctx context.Context, clients kubernetes.Interface, o Personal
 		return nil, nil, fmt.Errorf("you may list and watch none of this product's objects, neither in all namespaces nor in %s: choose another one with --namespace, or ask an administrator for the right to view them", o.Namespace)
 	}
 	return kinds, hidden, nil
+}
+
+// isServed reports whether the API server serves a kind.
+func isServed(clients kubernetes.Interface, k view.Kind, scheme *runtime.Scheme) (bool, error) {
+	kind, err := apiutil.GVKForObject(k.Object, scheme)
+	if err != nil {
+		return false, err
+	}
+	published, err := clients.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking for the kinds of %s: %w", kind.GroupVersion(), err)
+	}
+	return slices.ContainsFunc(published.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Plural }), nil
 }
 
 func mayFollow(ctx context.Context, clients kubernetes.Interface, k view.Kind, namespace string) (bool, error) {
@@ -297,5 +321,6 @@ func (t *watchTrouble) failureGaps() (gaps []view.Gap) {
 			gaps = append(gaps, view.Gap{Kind: view.Unread, Resource: kind, Message: "what is shown may be out of date: " + failure.err.Error()})
 		}
 	}
+	slices.SortFunc(gaps, func(a, b view.Gap) int { return strings.Compare(a.Resource, b.Resource) })
 	return gaps
 }
