@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
@@ -15,6 +16,9 @@ type PastSource interface {
 	// journal.
 	At(ctx context.Context, text string) (*view.Snapshot, error)
 }
+
+// pastCommands are the commands with the flag --at.
+var pastCommands = []string{"status", "top", "why"}
 
 // timeAsked returns the text that says which time of the past the user wants to see; "" for the present.
 func (v *visit) timeAsked() string { return strings.TrimSpace(v.request.URL.Query().Get("at")) }
@@ -44,10 +48,10 @@ func (v *visit) fillPast(ctx context.Context, p page) (*content, error) {
 		return nil, err
 	}
 	c.Past = fmt.Sprintf("As it was on %s, replayed from the journal up to record %d", past.At.UTC().Format("2006-01-02 15:04:05 UTC"), past.Record)
-	if strings.HasPrefix(c.Command, "kubectl broker ") {
-		c.Command = withFlags(c.Command, flagValue{"at", at})
+	if !slices.ContainsFunc(pastCommands, func(verb string) bool { return strings.HasPrefix(c.Command, "kubectl broker "+verb) }) {
+		c.Command = "kubectl broker status"
 	}
-	c.Command = v.selectCluster(c.Command)
+	c.Command = v.selectCluster(withFlags(c.Command, flagValue{"at", at}))
 	return c, nil
 }
 

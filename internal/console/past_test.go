@@ -41,7 +41,7 @@ func TestPagesOfThePastKeepTheirTimeAndChangeNothing(t *testing.T) {
 				t.Errorf("%s without %q", path, text)
 			}
 		}
-		for _, text := range []string{">waits</a>", "/actions/", "hx-sse", "kind: Reservation", "paris holds it"} {
+		for _, text := range []string{">waits</a>", "/actions/", "hx-sse", "kind: Reservation", "paris holds it", "kubectl get", "broker queue --at"} {
 			if strings.Contains(body, text) {
 				t.Errorf("%s contains %q", path, text)
 			}
@@ -49,6 +49,9 @@ func TestPagesOfThePastKeepTheirTimeAndChangeNothing(t *testing.T) {
 		if strings.HasPrefix(path, "/reservations") && !strings.Contains(body, `href="/objects/reservation/default/served?at=2h"`) {
 			t.Errorf("links of %s lead to the present:\n%s", path, body)
 		}
+	}
+	if _, body := get(t, server, "/queue", "admin"); strings.Index(body, `name="at"`) < strings.Index(body, "</main>") {
+		t.Error("the field for a time is in the part that streams replace, or missing")
 	}
 	if _, body := get(t, server, "/queue?at=%3Cimg%20src=x%3E", "admin"); strings.Contains(body, "<img") {
 		t.Error("the time is not escaped")
