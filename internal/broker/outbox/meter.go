@@ -51,9 +51,15 @@ func (o *Outbox) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. It exports nothing unless this replica delivers events.
 func (o *Outbox) Collect(out chan<- prometheus.Metric) {
+	if _, serving := o.opts.Position(); !serving {
+		return
+	}
 	now := o.opts.Now()
 	lags := map[string]time.Duration{}
 	o.mu.Lock()
+	for i := range o.channels { // a channel has no courier while the cursors cannot be read
+		lags[o.channels[i].Name] = o.lagOf(nil, now)
+	}
 	for _, c := range o.couriers {
 		lags[c.channel.Name] = o.lagOf(c, now)
 	}
@@ -70,15 +76,15 @@ func (o *Outbox) Collect(out chan<- prometheus.Metric) {
 	o.meter.exports.Collect(out)
 }
 
-// lagOf returns for how long the oldest undelivered event of a channel has been overdue. The group
+// lagOf returns for how long the oldest undelivered event of a courier has been overdue. The group
 // wait of the channel does not count. While the journal cannot be read, lagOf returns at least the
-// time since the last read. The caller holds mu.
+// time since the last read, also without a courier. The caller holds mu.
 func (o *Outbox) lagOf(c *courier, now time.Time) time.Duration {
 	lag := now.Sub(o.newest)
 	if lag < 3*pollInterval {
 		lag = 0
 	}
-	if len(c.queue) > 0 {
+	if c != nil && len(c.queue) > 0 {
 		lag = max(lag, now.Sub(c.queue[0].event.Data.Time)-c.channel.GroupWait)
 	}
 	return lag

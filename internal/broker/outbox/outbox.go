@@ -85,7 +85,7 @@ type Outbox struct {
 	horizon time.Time
 	// stored is the oldest position in the stored cursors, 0 while they are unknown.
 	stored uint64
-	// newest is the last horizon, or the beginning of the term.
+	// newest is the last horizon, or when this replica began to serve or got its first channel.
 	newest time.Time
 }
 
@@ -111,6 +111,9 @@ func (o *Outbox) SetChannels(channels []notify.Channel) error {
 	defer o.mu.Unlock()
 	if o.configured && equality.Semantic.DeepEqual(channels, o.channels) {
 		return nil
+	}
+	if len(o.channels) == 0 {
+		o.newest = o.opts.Now()
 	}
 	o.channels, o.configured = channels, true
 	close(o.changed)
@@ -163,7 +166,9 @@ func (o *Outbox) runTerms(ctx context.Context) error {
 		channels, changed := o.channels, o.changed
 		o.mu.Unlock()
 		delay := pollInterval
-		if _, serving := o.opts.Position(); serving {
+		if _, serving := o.opts.Position(); !serving {
+			o.setNewest(o.opts.Now())
+		} else {
 			err := o.serveTerm(ctx, channels, changed)
 			if err != nil && ctx.Err() == nil && !errors.Is(err, errStopped) {
 				o.opts.Log.Error(err, "notifications stopped, retrying", "after", reopenDelay.String())
@@ -280,8 +285,14 @@ func (o *Outbox) setCouriers(couriers []*courier) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.couriers = couriers
-	o.horizon, o.newest = time.Time{}, o.opts.Now()
+	o.horizon = time.Time{}
 	o.stored = 0
+}
+
+func (o *Outbox) setNewest(at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.newest = at
 }
 
 func (o *Outbox) noteStored(store *cursors) {

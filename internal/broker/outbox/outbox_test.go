@@ -13,7 +13,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
@@ -330,15 +332,34 @@ func TestReceiverThatIsDownGetsEverythingLater(t *testing.T) {
 
 func lagOf(t *testing.T, o *Outbox, channel string) float64 {
 	t.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, c := range o.couriers {
-		if c.channel.Name == channel {
-			return o.lagOf(c, time.Now()).Seconds()
+	exported := make(chan prometheus.Metric, 100)
+	o.Collect(exported)
+	close(exported)
+	for metric := range exported {
+		var m dto.Metric
+		runtest.Check(t, metric.Write(&m))
+		if m.GetGauge() != nil && m.GetLabel()[0].GetValue() == channel {
+			return m.GetGauge().GetValue()
 		}
 	}
-	t.Fatalf("no channel %s", channel)
+	t.Fatalf("no lag of channel %s", channel)
 	return 0
+}
+
+func TestLagGrowsWhileTheJournalCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		defer w.stop()
+		o, kill := w.start(bus("bus"))
+		defer kill()
+		rest(2 * time.Second)
+		o.opts.Store.(*journaltest.Client).Stop()
+		w.join(1)
+		rest(time.Hour)
+		if lag := lagOf(t, o, "bus"); lag < 3590 || lag > 3610 {
+			t.Errorf("the channel lags by %v s", lag)
+		}
+	})
 }
 
 func TestEventsAreDroppedAfterADayAndTheNextOnesAreDelivered(t *testing.T) {
