@@ -19,7 +19,7 @@ import (
 func TestMonthsAreKeptForTheirRetentionOnEveryDay(t *testing.T) {
 	for day := range 31 {
 		now := time.Date(2026, time.March, 1+day, 12, 0, 0, 0, time.UTC)
-		oldest := costs.Period{Span: costs.Month, Start: Retention{Months: 25}.oldestKept(costs.Month, now)}
+		oldest := costs.Part{Span: costs.Month, Start: Retention{Months: 25}.oldestKept(costs.Month, now)}
 		if got := oldest.Name(); got != "month-2024-02" {
 			t.Errorf("on %s, %s is the oldest month that is kept", now.Format(time.DateOnly), got)
 		}
