@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	stdlog "log"
 	"net"
 	"net/http"
@@ -89,7 +90,7 @@ func newHTTPServer(handler http.Handler) *http.Server {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          stdlog.New(discard{}, "", 0),
+		ErrorLog:          stdlog.New(io.Discard, "", 0), // otherwise strangers could fill the log with failed handshakes
 	}
 }
 
@@ -102,11 +103,6 @@ func serverTLS(certificate func() (*tls.Certificate, error)) *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
 	}
 }
-
-// discard drops what net/http logs about connections. Otherwise strangers could fill the log with failed handshakes.
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // Start serves until ctx ends.
 func (s *Server) Start(ctx context.Context) error {

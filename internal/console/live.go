@@ -77,9 +77,8 @@ func (s *site) serveStream(w http.ResponseWriter, r *http.Request, p page) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold messages back
-	// The server's deadlines are meant for whole pages.
-	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil {
+	w.Header().Set("X-Accel-Buffering", "no")                     // nginx would hold messages back
+	if err := control.SetWriteDeadline(time.Time{}); err != nil { // the server's write deadline is meant for whole pages
 		return
 	}
 	tick := time.NewTicker(updateInterval)
