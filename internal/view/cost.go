@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -113,7 +114,6 @@ func (s *AccountSums) Add(t AccountSums) {
 	s.List.add(t.List)
 }
 
-// nameIn returns the name of the group to which a row belongs.
 func (r *AccountRow) nameIn(by CostBy) string {
 	switch by {
 	case CostByTenant:
@@ -187,10 +187,7 @@ func newCost(by CostBy) *Cost {
 }
 
 func newCostItem(key costKey, sums map[corev1.ResourceName]AccountSums) CostItem {
-	item, total := CostItem{From: metav1.NewTime(key.from), Name: key.name, Currency: key.currency}, AccountSums{}
-	if key.from.IsZero() {
-		item.From = metav1.Time{}
-	}
+	item, total := CostItem{From: metav1.Time{Time: key.from}, Name: key.name, Currency: key.currency}, AccountSums{}
 	for _, name := range sortedResources(sums) {
 		s := sums[name]
 		total.Add(s)
@@ -262,7 +259,6 @@ func (c *Cost) Table() Table {
 	return t
 }
 
-// isSplit reports whether each item covers one period only.
 func (c *Cost) isSplit() bool {
 	return slices.ContainsFunc(c.Items, func(i CostItem) bool { return !i.From.IsZero() })
 }
@@ -302,7 +298,7 @@ func (c *Cost) Rows(item *CostItem) []CostRow {
 			if r.sums.Unobserved.Equal(r.sums.Held) {
 				row.Used = "unknown"
 			} else {
-				row.Percent = percentOf(r.sums.Used, r.sums.Held)
+				row.Percent = decimal.NewFromBigInt(r.sums.Used.Int(), 2).DivRound(decimal.NewFromBigInt(r.sums.Held.Int(), 0), 0).IntPart()
 				row.Share = fmt.Sprintf("%d %%", row.Percent)
 			}
 		}
@@ -376,11 +372,6 @@ func shortMoney(text string) string {
 // priceOrNone is shortMoney, except that it says so if there is no price.
 func priceOrNone(text string) string { return shortMoney(cmp.Or(text, NotPriced)) }
 
-// percentOf returns part as a percentage of whole, which must not be zero.
-func percentOf(part, whole money.Sum) int64 {
-	return decimal.NewFromBigInt(part.Int(), 2).DivRound(decimal.NewFromBigInt(whole.Int(), 0), 0).IntPart()
-}
-
 // NewMemberCost adds up what the requests of a member have cost until the time of the snapshot. It contains no cost or
 // use of single resources. Deleted requests are missing.
 func NewMemberCost(s *Snapshot, by CostBy) *Cost {
@@ -411,7 +402,6 @@ func NewMemberCost(s *Snapshot, by CostBy) *Cost {
 	return c
 }
 
-// nameOfRequest returns the name of the group to which a request belongs.
 func nameOfRequest(r *agentv1alpha1.ResourceRequest, by CostBy) string {
 	switch by {
 	case CostByNamespace:
@@ -446,8 +436,7 @@ func (s *Snapshot) partsOf(r *agentv1alpha1.ResourceRequest) (out []costPart) {
 		n, _ := decimal.NewFromString(text)
 		return n
 	}
-	part := costPart{currency: c.Currency, isPresent: true, soFar: s.exactCost(c), perHour: number(c.PerHour), toEnd: number(c.ToEnd), hasEnd: c.ToEnd != ""}
-	out = []costPart{part}
+	out = append(out, costPart{currency: c.Currency, isPresent: true, soFar: s.exactCost(c), perHour: number(c.PerHour), toEnd: number(c.ToEnd), hasEnd: c.ToEnd != ""})
 	for _, e := range c.Earlier {
 		out = append(out, costPart{currency: e.Currency, soFar: number(e.Amount)})
 	}
@@ -457,7 +446,6 @@ func (s *Snapshot) partsOf(r *agentv1alpha1.ResourceRequest) (out []costPart) {
 	return out
 }
 
-// memberSum adds up the costs of the requests in an item.
 type memberSum struct {
 	item                  CostItem
 	soFar, perHour, toEnd decimal.Decimal
@@ -525,15 +513,17 @@ func (c *Cost) Notes() (notes []string) {
 			notes = append(notes, text)
 		}
 	}
-	if n := len(c.Deleted); n > 0 {
-		notes = append(notes, fmt.Sprintf("not included, because the broker no longer keeps them: %s%s; a longer --period may be kept", c.Deleted[0], andMore(n-1)))
+	if len(c.Deleted) > 0 {
+		notes = append(notes, fmt.Sprintf("not included, because the broker no longer keeps them: %s; a longer --period may be kept", listFirst(c.Deleted, 1)))
 	}
 	return notes
 }
 
-func andMore(n int) string {
-	if n == 0 {
-		return ""
+// listFirst lists the first names, and says how many more there are.
+func listFirst(names []string, most int) string {
+	text := strings.Join(names[:min(most, len(names))], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf(" and %d more", n)
+	return text
 }

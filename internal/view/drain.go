@@ -39,12 +39,10 @@ func (s *Snapshot) drainedClusters() (out []Drained) {
 	return out
 }
 
-// isQueuePaused reports whether spec.queue.paused is set.
 func (s *Snapshot) isQueuePaused() bool {
 	return s.Broker != nil && s.Broker.Config != nil && s.Broker.Config.Spec.Queue != nil && s.Broker.Config.Spec.Queue.Paused
 }
 
-// describeDrained returns a line that names the clusters and their states.
 func describeDrained(all []Drained) string {
 	var parts []string
 	for _, d := range all {

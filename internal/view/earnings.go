@@ -49,7 +49,6 @@ func earningOf(p *agentv1alpha1.ProviderInstruction) *earning {
 	return e
 }
 
-// describePrice returns the price per hour with its currency, and says what is not priced.
 func (e *earning) describePrice() string {
 	if e.currency == "" {
 		return NotPriced

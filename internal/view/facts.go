@@ -37,7 +37,9 @@ func (s *Snapshot) demandFacts(r *brokerv1alpha1.Reservation, node, process stri
 		facts.add("made for", owner.Kind+" "+owner.Name)
 	}
 	facts.add("asks for", describeDemand(r))
-	facts.add("granted", describeGrant(r.Status.Granted, r.Status.TargetClusterID))
+	if r.Status.Granted != nil {
+		facts.add("granted", FormatAmounts(r.Status.Granted.Resources)+" at "+r.Status.TargetClusterID)
+	}
 	facts.add("queue", s.describeQueue(r.Status.Queue))
 	facts.add("behind", s.describeAhead(r.Status.Queue))
 	facts.add("reservation", r.Status.ReservationName)
@@ -52,27 +54,14 @@ func (s *Snapshot) demandFacts(r *brokerv1alpha1.Reservation, node, process stri
 	return facts
 }
 
-// consumerFacts returns the facts about the consumer's side of a placement.
-func consumerFacts(q *agentv1alpha1.ReservationInstruction) []Fact {
-	var facts factList
-	facts.add("reservation", fmt.Sprintf("%s, placement %d", q.Spec.ReservationName, q.Spec.Placement))
-	facts.add("provider", q.Spec.TargetClusterID)
-	facts.add("amounts", FormatAmounts(q.Spec.Resources))
-	facts.add("node", q.Status.NodeName)
+// placementFacts returns the facts about one side of a placement. role is the part of the other cluster.
+func placementFacts(reservation string, number int32, role, other string, amounts corev1.ResourceList) (facts factList) {
+	facts.add("reservation", fmt.Sprintf("%s, placement %d", reservation, number))
+	facts.add(role, other)
+	facts.add("amounts", FormatAmounts(amounts))
 	return facts
 }
 
-// providerFacts returns the facts about the provider's side of a placement.
-func (s *Snapshot) providerFacts(q *agentv1alpha1.ProviderInstruction) []Fact {
-	var facts factList
-	facts.add("reservation", fmt.Sprintf("%s, placement %d", q.Spec.ReservationName, q.Spec.Placement))
-	facts.add("consumer", q.Spec.RequesterClusterID)
-	facts.add("amounts", FormatAmounts(q.Kept()))
-	facts.add("ends", s.describeEnd(q.Spec.ExpiresAt, nil))
-	return facts
-}
-
-// clusterFacts returns the facts about a cluster, from its ClusterAdvertisement.
 func (s *Snapshot) clusterFacts(c *brokerv1alpha1.ClusterAdvertisement) []Fact {
 	var facts factList
 	if t := c.Spec.Topology; t != nil {
@@ -118,7 +107,6 @@ func (s *Snapshot) describePending(c *brokerv1alpha1.ClusterAdvertisement) strin
 
 // describeServed lists up to ten reservations that a cluster provides, and the number of the others.
 func (s *Snapshot) describeServed(clusterID string) string {
-	const most = 10
 	var names []string
 	for _, r := range s.Broker.Reservations {
 		if r.Status.TargetClusterID == clusterID && r.Status.Granted != nil {
@@ -126,13 +114,9 @@ func (s *Snapshot) describeServed(clusterID string) string {
 		}
 	}
 	slices.Sort(names)
-	if more := len(names) - most; more > 0 {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(names, ", ")
+	return listFirst(names, 10)
 }
 
-// podFacts returns the phase of a pod and the facts about where it runs.
 func (s *Snapshot) podFacts(pod *corev1.Pod) (phase string, facts factList) {
 	facts.add("node", cmp.Or(pod.Spec.NodeName, "not scheduled yet"))
 	if request := s.requestOfPod(pod); request != nil {
@@ -163,13 +147,6 @@ func describeDemand(r *brokerv1alpha1.Reservation) string {
 		parts = append(parts, fmt.Sprintf("priority %d", r.Spec.Priority))
 	}
 	return strings.Join(parts, "; ")
-}
-
-func describeGrant(g *brokerv1alpha1.Granted, provider string) string {
-	if g == nil {
-		return ""
-	}
-	return FormatAmounts(g.Resources) + " at " + provider
 }
 
 func (s *Snapshot) describeQueue(q *brokerv1alpha1.QueuePlace) string {
@@ -235,7 +212,6 @@ func (s *Snapshot) describeEnd(at *metav1.Time, granted *brokerv1alpha1.Granted)
 // NotPriced is shown in place of a price that a provider does not name.
 const NotPriced = "not priced"
 
-// andBetween separates the names of resources.
 const andBetween = " and "
 
 // WithNotPriced adds to a price the resources that it leaves out, for example "0.84 EUR, nvidia.com/gpu not priced".

@@ -61,7 +61,6 @@ func (s *Snapshot) Find(q Query) []Ref {
 	return found
 }
 
-// matchesOf returns all objects that a query can mean.
 func (s *Snapshot) matchesOf(q Query) (matches []object) {
 	for o := range s.allObjects() {
 		if isNamed(o, q) {
@@ -101,7 +100,6 @@ func reservationOf(placement string) string {
 	return placement[:i]
 }
 
-// findNode returns the virtual node with a name, nil if there is none.
 func (s *Snapshot) findNode(name string) *corev1.Node {
 	if s.Member == nil {
 		return nil

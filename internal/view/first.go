@@ -26,7 +26,6 @@ func (f *first[T]) add(v T) {
 	f.kept = slices.Insert(f.kept, at, v)
 }
 
-// sorted returns the kept values in order.
 func (f *first[T]) sorted() []T {
 	if f.most == 0 {
 		slices.SortFunc(f.kept, f.compare)

@@ -53,7 +53,6 @@ var focusColumns = []focusColumn{
 	{"x_Resource", func(c *focusCharge) string { return string(c.row.Resource) }},
 }
 
-// focusColumn is a column, and a function that returns its value for a charge.
 type focusColumn struct {
 	name string
 	of   func(*focusCharge) string

@@ -81,22 +81,17 @@ func ListLent(s *Snapshot, by Selection, used map[string]quantity.Amounts) *List
 		listed.Requester, listed.Amounts = p.Spec.RequesterClusterID, FormatAmounts(p.Kept())
 		listed.Ends = s.describeEnd(p.Spec.ExpiresAt, nil)
 		if used != nil {
-			listed.Used = describeUse(p.Kept(), used[p.Name])
+			var parts []string
+			for _, l := range loadsOf(p.Kept(), used[p.Name].ToResourceList(), true) {
+				parts = append(parts, formatNamed(l.Resource, *l.Used)+" ("+percent(*l.Used, l.Reserved)+")")
+			}
+			listed.Used = strings.Join(parts, ", ")
 		}
 		if e := earningOf(p); e != nil {
 			listed.Price, listed.Earned = e.describePrice(), e.soFar(s.At)
 		}
 		return listed
 	})
-}
-
-// describeUse says how much of the reserved amounts is used, for example "0.5 cores (25 %), 0 B memory (0 %)".
-func describeUse(reserved corev1.ResourceList, used quantity.Amounts) string {
-	var parts []string
-	for _, l := range loadsOf(reserved, used.ToResourceList(), true) {
-		parts = append(parts, formatNamed(l.Resource, *l.Used)+" ("+percent(*l.Used, l.Reserved)+")")
-	}
-	return strings.Join(parts, ", ")
 }
 
 // newListing returns a page of the selected items. It makes rows only for the items on the page.
@@ -112,7 +107,6 @@ func newListing[T metav1.Object](items []T, ordered bool, by Selection, gaps []G
 // traits are what a Selection compares of an object, besides its name.
 type traits struct{ phase, reservation, requester, provider string }
 
-// takesObject reports whether an object is selected.
 func (by *Selection) takesObject(namespace, name string, t traits) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	return is(by.Namespace, namespace) && is(by.Phase, cmp.Or(t.phase, string(brokerv1alpha1.ReservationPending))) && is(by.Requester, t.requester) && is(by.Provider, t.provider) &&
@@ -156,7 +150,6 @@ func selectPage[T metav1.Object](items []T, ordered bool, by Selection, traitsOf
 	return page, total, next
 }
 
-// refOf returns the namespace and name of an object.
 func refOf[T metav1.Object](o T) Ref { return Ref{Namespace: o.GetNamespace(), Name: o.GetName()} }
 
 // newListed describes an object. r has what is known of its demand.

@@ -21,7 +21,6 @@ type memo struct {
 	queue      once[[]place]
 }
 
-// once is a value that is computed once.
 type once[T any] struct {
 	sync.Once
 	value T

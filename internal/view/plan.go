@@ -122,7 +122,6 @@ func (s *PlannedStep) isLost() bool {
 	return s.Phase == PlannedEnded && (s.Reason == "Failed" || s.Reason == "Preempted")
 }
 
-// judgeOutcome compares the last state of the reservation with the change and its last state without the change.
 func (r *PlannedReservation) judgeOutcome() PlannedOutcome {
 	with, without := &r.With[len(r.With)-1], &r.Without[len(r.Without)-1]
 	switch {
@@ -217,7 +216,6 @@ func WritePlan(out io.Writer, plan *Plan, paint Paint) error {
 	return p.err
 }
 
-// writePlanTable prints a table with a heading for each column.
 func (p *page) writePlanTable(t Table) {
 	headings, rows := make([]string, len(t.Columns)), make([][]string, len(t.Rows))
 	for i := range t.Columns {
@@ -394,7 +392,10 @@ func (p *Plan) TotalTable() Table {
 	addRow("requests waiting", fmt.Sprint(p.Without.Waiting), fmt.Sprint(p.With.Waiting))
 	addRow("price per hour", p.Without.describePrice(), p.With.describePrice())
 	for _, name := range p.Resources() {
-		addRow("free "+string(name), p.Without.describeFree(name), p.With.describeFree(name))
+		free := func(t *PlanTotals) string {
+			return FormatAmount(name, t.Free[name]) + " of " + FormatAmount(name, t.Lendable[name])
+		}
+		addRow("free "+string(name), free(&p.Without), free(&p.With))
 	}
 	return t
 }
@@ -408,8 +409,4 @@ func (t *PlanTotals) describePrice() string {
 		parts = append(parts, fmt.Sprintf("%d not fully priced", t.NotPriced))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "-")
-}
-
-func (t *PlanTotals) describeFree(name corev1.ResourceName) string {
-	return FormatAmount(name, t.Free[name]) + " of " + FormatAmount(name, t.Lendable[name])
 }

@@ -174,7 +174,6 @@ func (p QuotedPrice) describe() string {
 	return WithNotPriced(fmt.Sprintf(" for %s %s per hour, %s %s for %s", p.PerHour, p.Currency, p.Total, p.Currency, p.For), names)
 }
 
-// cells returns the price per hour and in total, each "-" without a price.
 func (p QuotedPrice) cells() (perHour, total string) {
 	if p.Currency == "" {
 		return "-", "-"

@@ -129,7 +129,6 @@ func asReservation(r *agentv1alpha1.ResourceRequest) *brokerv1alpha1.Reservation
 	return out
 }
 
-// describeWaiting describes a waiting Reservation or ResourceRequest.
 func describeWaiting(request metav1.Object) Waiting {
 	w := Waiting{Ref: refOf(request)}
 	r, isReservation := request.(*brokerv1alpha1.Reservation)

@@ -296,7 +296,6 @@ func newObject(kind string, of metav1.Object, phase, message string, conditions 
 	}
 }
 
-// queueDetail returns the position of a waiting request and what blocks it.
 func queueDetail(place *brokerv1alpha1.QueuePlace, rejected map[string]int32) string {
 	text := fmt.Sprintf("position %d", place.Position)
 	if reason := mainBlocker(rejected); reason != "" {
@@ -341,13 +340,11 @@ func visitPointers[T any](items []*T, visit func(*object) bool) bool {
 	return true
 }
 
-// commandLine returns a command line of kubectl broker for the cluster of the snapshot.
 func (s *Snapshot) commandLine(verb string, arguments ...string) string {
 	words := append([]string{"kubectl broker", s.Flags, verb}, arguments...)
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// whyCommand returns the command line of kubectl broker why for an object.
 func (s *Snapshot) whyCommand(r Ref) string {
 	namespace := ""
 	if r.Namespace != "" {

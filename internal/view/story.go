@@ -204,7 +204,12 @@ func NewStory(snapshots []*Snapshot, subject Ref, related [][]Ref) *Story {
 	story.introduceSubject(first, subject)
 	for i, s := range snapshots {
 		story.Gaps = append(story.Gaps, s.Gaps...)
-		story.tellEvents(s, related[i])
+		for j := range s.Events {
+			row := newEventRow(s, &s.Events[j])
+			if slices.ContainsFunc(related[i], func(r Ref) bool { return r.Kind == row.Object.Kind && r.Name == row.Object.Name }) {
+				story.Events = append(story.Events, row)
+			}
+		}
 	}
 	slices.SortStableFunc(story.Events, func(a, b EventRow) int { return a.At.Compare(b.At.Time) })
 	if subject.Kind == "Pod" {
@@ -220,7 +225,6 @@ func NewStory(snapshots []*Snapshot, subject Ref, related [][]Ref) *Story {
 	return story
 }
 
-// introduceSubject sets the story's phase, message and facts from its subject.
 func (st *Story) introduceSubject(s *Snapshot, r Ref) {
 	if o := s.findObject(r); o != nil {
 		st.Phase, st.Message = o.Phase, o.Message
@@ -236,11 +240,15 @@ func (st *Story) introduceSubject(s *Snapshot, r Ref) {
 		}
 	case "ReservationInstruction":
 		if q := find(s.Member.ConsumerInstructions, false, r); q != nil {
-			st.Facts = consumerFacts(q)
+			facts := placementFacts(q.Spec.ReservationName, q.Spec.Placement, "provider", q.Spec.TargetClusterID, q.Spec.Resources)
+			facts.add("node", q.Status.NodeName)
+			st.Facts = facts
 		}
 	case "ProviderInstruction":
 		if q := s.Member.FindProvided(r); q != nil {
-			st.Facts = s.providerFacts(q)
+			facts := placementFacts(q.Spec.ReservationName, q.Spec.Placement, "consumer", q.Spec.RequesterClusterID, q.Kept())
+			facts.add("ends", s.describeEnd(q.Spec.ExpiresAt, nil))
+			st.Facts = facts
 		}
 	case "ClusterAdvertisement":
 		if c := s.Broker.FindCluster(r); c != nil {
@@ -253,7 +261,6 @@ func (st *Story) introduceSubject(s *Snapshot, r Ref) {
 	}
 }
 
-// tellConditions adds the conditions of a related object to the story.
 func (st *Story) tellConditions(s *Snapshot, r Ref) {
 	add := func(level Level, of, status, reason string, since metav1.Time, message string) {
 		st.Conditions = append(st.Conditions, ConditionRow{
@@ -342,31 +349,12 @@ func placementRows(placements []brokerv1alpha1.Placement) []PlacementRow {
 	rows := make([]PlacementRow, 0, len(placements))
 	for _, p := range placements {
 		row := PlacementRow{Number: p.Number, ClusterID: p.ClusterID, State: string(p.State), Reason: p.Reason}
-		if p.Reason != "" {
-			row.Means = PlainText(endOf(p.Reason).Means)
+		if p.Reason != "" { // it comes from the broker, or from a provider that refused the placement
+			row.Means = PlainText(cmp.Or(reasonOf(OfPlacement, p.Reason).Means, reasonOf(OfInstruction, p.Reason).Means))
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// endOf returns the term that explains why a placement ended. The reason comes from the broker, or from a provider
-// that refused the placement.
-func endOf(reason string) *Term {
-	if t := reasonOf(OfPlacement, reason); t.Means != "" {
-		return t
-	}
-	return reasonOf(OfInstruction, reason)
-}
-
-// tellEvents adds the events about the related objects to the story.
-func (st *Story) tellEvents(s *Snapshot, related []Ref) {
-	for i := range s.Events {
-		row := newEventRow(s, &s.Events[i])
-		if slices.ContainsFunc(related, func(r Ref) bool { return r.Kind == row.Object.Kind && r.Name == row.Object.Name }) {
-			st.Events = append(st.Events, row)
-		}
-	}
 }
 
 func newEventRow(s *Snapshot, e *corev1.Event) EventRow {

@@ -2,7 +2,6 @@ package view
 
 import "time"
 
-// memberSections explain the conditions and reasons of objects in a member cluster.
 var memberSections = []section{
 	{Subject: OfRequest, Kind: Condition, Terms: []Term{
 		{Word: "Ready", Means: "its virtual node is Ready"},

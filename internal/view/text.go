@@ -59,7 +59,6 @@ func Clean(text string) string {
 	}, text)
 }
 
-// writeHeading writes the heading of a part of the page.
 func (p *page) writeHeading(text string) { p.printf("\n%s\n", text) }
 
 // writeSection writes a table with a heading. It writes nothing if there are no rows.
@@ -247,7 +246,6 @@ func DescribeGaps(gaps []Gap) (lines []string) {
 	return append(lines, failures...)
 }
 
-// storyLines is how many lines WriteStory prints at most.
 const storyLines = 15
 
 // briefFacts are the facts that WriteStory prints, if there is room.
@@ -286,7 +284,6 @@ func WriteStory(out io.Writer, st *Story, snapshot *Snapshot, paint Paint) error
 	return p.err
 }
 
-// writeFacts prints a line for each fact.
 func (p *page) writeFacts(facts []Fact, level Level) {
 	for _, f := range facts {
 		p.printf("  %-11s %s\n", f.Name, p.paint(level, Clean(f.Text)))
@@ -323,7 +320,6 @@ func (st *Story) briefFacts() []Fact {
 	return facts
 }
 
-// rejectedShown is how many rejected candidates WriteStory lists at most.
 const rejectedShown = 3
 
 // rejectedRows returns a table of the rejected candidates with its header, if no provider was found.
@@ -368,7 +364,16 @@ func WriteWholeStory(out io.Writer, st *Story, snapshot *Snapshot, paint Paint) 
 	}
 	p.writeTable(nil, rows)
 	p.writeConditions(st, snapshot)
-	p.writeDecision(st)
+	rows = nil
+	for _, c := range st.Candidates {
+		rows = append(rows, []string{c.ClusterID, cmp.Or(c.Score, "-"), cmp.Or(c.Reason, "chosen"), cmp.Or(c.Price, "-"), cmp.Or(c.Message, "-"), cmp.Or(c.Remedy, "-")})
+	}
+	p.writeSection("CANDIDATES", []string{"CLUSTER", "SCORE OF 100", "REASON", "PRICE", "MESSAGE", "WHAT WOULD HELP"}, rows)
+	rows = nil
+	for _, c := range st.Placements {
+		rows = append(rows, []string{fmt.Sprint(c.Number), c.ClusterID, c.State, cmp.Or(c.Reason, "-"), c.Means})
+	}
+	p.writeSection("ATTEMPTS", []string{"PLACEMENT", "CLUSTER", "STATE", "ENDED BY", ""}, rows)
 	rows = nil
 	for _, e := range st.Events {
 		rows = append(rows, []string{snapshot.Age(e.At.Time) + " ago", e.Type, e.Reason, e.Object.Short(), e.Message})
@@ -404,16 +409,4 @@ func (p *page) writeConditions(st *Story, s *Snapshot) {
 		rows = append(rows, []string{object, c.Type, c.Status, c.Reason, mark, s.Age(c.Since.Time), c.Message})
 	}
 	p.writeSection("CONDITIONS", []string{"OBJECT", "CONDITION", "STATUS", "REASON", "", "SINCE", "MESSAGE"}, rows)
-}
-
-func (p *page) writeDecision(st *Story) {
-	var candidates, attempts [][]string
-	for _, c := range st.Candidates {
-		candidates = append(candidates, []string{c.ClusterID, cmp.Or(c.Score, "-"), cmp.Or(c.Reason, "chosen"), cmp.Or(c.Price, "-"), cmp.Or(c.Message, "-"), cmp.Or(c.Remedy, "-")})
-	}
-	for _, c := range st.Placements {
-		attempts = append(attempts, []string{fmt.Sprint(c.Number), c.ClusterID, c.State, cmp.Or(c.Reason, "-"), c.Means})
-	}
-	p.writeSection("CANDIDATES", []string{"CLUSTER", "SCORE OF 100", "REASON", "PRICE", "MESSAGE", "WHAT WOULD HELP"}, candidates)
-	p.writeSection("ATTEMPTS", []string{"PLACEMENT", "CLUSTER", "STATE", "ENDED BY", ""}, attempts)
 }

@@ -103,7 +103,6 @@ func (s *Snapshot) sumIdle() map[string]quantity.Amounts {
 	return out
 }
 
-// addAmounts adds amounts to the sums of a cluster.
 func addAmounts(sums map[string]quantity.Amounts, id string, amounts quantity.Amounts) {
 	if sums[id] == nil {
 		sums[id] = quantity.Amounts{}

@@ -63,7 +63,11 @@ func (t *Tracker) Observe(value any, at time.Time) []Change {
 	case !known:
 		add(Normal, o.Message, "%s", strings.TrimSpace("made "+o.Phase))
 	case before.Phase != o.Phase:
-		add(phaseLevel(o.Phase), o.Message, "%s -> %s", cmp.Or(before.Phase, "new"), o.Phase)
+		level := Normal
+		if o.Phase == string(brokerv1alpha1.ReservationFailed) {
+			level = Failure
+		}
+		add(level, o.Message, "%s -> %s", cmp.Or(before.Phase, "new"), o.Phase)
 	}
 	if known && o.Deleting && !before.Deleting {
 		add(Normal, "", "is being deleted")
@@ -90,13 +94,6 @@ func (t *Tracker) Forget(value any, at time.Time) []Change {
 	}
 	delete(t.seen, o.Ref)
 	return []Change{{At: metav1.NewTime(at), Ref: o.Ref, Text: "is gone"}}
-}
-
-func phaseLevel(phase string) Level {
-	if phase == string(brokerv1alpha1.ReservationFailed) {
-		return Failure
-	}
-	return Normal
 }
 
 // Describe returns the change as one line of text.

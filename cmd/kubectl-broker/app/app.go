@@ -82,7 +82,6 @@ func displayName(path string) string {
 	return "kubectl broker"
 }
 
-// newCommand returns the root command.
 func (p *plugin) newCommand(path string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubectl-broker",

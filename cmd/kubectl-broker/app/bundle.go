@@ -91,7 +91,6 @@ func fileName(name string) string {
 	}, name)
 }
 
-// collectFiles reads the cluster and returns the files for the archive.
 func (p *plugin) collectFiles(ctx context.Context, c *connection) ([]bundled, error) {
 	snapshot, err := c.gatherObjects(ctx, c.scopeNamespace(), p.now(), whole)
 	if err != nil {
@@ -167,7 +166,6 @@ func (c *connection) readAllEvents(ctx context.Context, s *view.Snapshot) error 
 	return nil
 }
 
-// writeContents prints a list of the files with their sizes.
 func writeContents(out io.Writer, files []bundled) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "FILE\tBYTES\tCONTENT")

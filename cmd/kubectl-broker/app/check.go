@@ -88,7 +88,6 @@ func (c *connection) leaderCheck(process string) checkup.Check {
 	}}
 }
 
-// findLeases returns the namespaces that contain a lease with the given name.
 func (c *connection) findLeases(ctx context.Context, name string) ([]string, error) {
 	list := &coordinationv1.LeaseList{}
 	if err := c.List(ctx, list, client.MatchingFields{"metadata.name": name}); err != nil {

@@ -88,7 +88,6 @@ func listNames(ctx context.Context, c *connection) (names []string, err error) {
 	return names, nil
 }
 
-// listClusters returns the IDs of the clusters that have advertised.
 func listClusters(ctx context.Context, c *connection) (ids []string, err error) {
 	var list brokerv1alpha1.ClusterAdvertisementList
 	if err := c.List(ctx, &list); err != nil {
@@ -100,7 +99,6 @@ func listClusters(ctx context.Context, c *connection) (ids []string, err error) 
 	return ids, nil
 }
 
-// listPending returns the IDs of the clusters that wait for approval.
 func listPending(ctx context.Context, c *connection) (ids []string, err error) {
 	config, err := c.readConfig(ctx)
 	if err != nil {
@@ -112,7 +110,6 @@ func listPending(ctx context.Context, c *connection) (ids []string, err error) {
 	return ids, nil
 }
 
-// listChannels returns the names of the channels in spec.notifications of the BrokerConfig.
 func listChannels(ctx context.Context, c *connection) ([]string, error) {
 	config, err := c.readConfig(ctx)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 // formatFocus is the value of --output for a FOCUS dataset.
 const formatFocus = "focus-csv"
 
-// costOptions are the flags of the command cost.
 type costOptions struct {
 	output                               *output
 	journal, by, month, from, to, period string
@@ -159,7 +158,6 @@ func (p *plugin) writeFocus(ctx context.Context, read *replay.Accounts, span cos
 	return focus.Write(p.Out)
 }
 
-// showMemberCost prints what the requests of a member cost.
 func (p *plugin) showMemberCost(ctx context.Context, c *connection, o *costOptions) error {
 	by, err := o.groupIn(c, memberCosts)
 	if err != nil {

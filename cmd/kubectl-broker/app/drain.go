@@ -17,7 +17,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// drainOptions are the flags of the command drain.
 type drainOptions struct {
 	notice     time.Duration
 	reason     string

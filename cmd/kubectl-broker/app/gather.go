@@ -134,7 +134,6 @@ func (g *gatherer) noteGap(gap view.Gap) {
 	g.snapshot.Gaps = append(g.snapshot.Gaps, gap)
 }
 
-// readPod adds a pod to a snapshot if the pod exists.
 func (c *connection) readPod(ctx context.Context, s *view.Snapshot, namespace, name string) {
 	pod := &corev1.Pod{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)
@@ -146,7 +145,6 @@ func (c *connection) readPod(ctx context.Context, s *view.Snapshot, namespace, n
 	}
 }
 
-// readEvents adds the events about the given objects to a snapshot.
 func (c *connection) readEvents(ctx context.Context, s *view.Snapshot, about []view.Ref) {
 	for _, r := range about {
 		namespace := r.Namespace

@@ -137,7 +137,6 @@ not name it.`,
 	return cmd
 }
 
-// checkKinds returns an error if no record can have one of the kinds.
 func checkKinds(kinds []string) error {
 	known := recordKinds()
 	for _, k := range kinds {
@@ -148,7 +147,6 @@ func checkKinds(kinds []string) error {
 	return nil
 }
 
-// recordKinds returns the sorted kinds that records can have.
 func recordKinds() []string {
 	kinds := append(ledger.Kinds(), "open", "checkpoint")
 	slices.Sort(kinds)
@@ -186,7 +184,6 @@ type endedLog struct {
 	Items   []trail.Ended `json:"items"`
 }
 
-// checkEnded returns an error if the filter cannot select reservations.
 func (o *logOptions) checkEnded() error {
 	if len(o.filter.Kinds) > 0 {
 		return newUsageError("--ended lists reservations, which have no --kind")

@@ -53,7 +53,6 @@ func newOutput(cmd *cobra.Command, wide bool, own ...string) *output {
 	return o
 }
 
-// chosenFormat returns the name of the chosen format.
 func (o *output) chosenFormat() string { return *o.flags.OutputFormat }
 
 // isText reports whether the output is text for people.
@@ -61,7 +60,6 @@ func (o *output) isText() bool {
 	return o.chosenFormat() == formatText || o.wide && o.chosenFormat() == formatWide
 }
 
-// checkFormat returns an error if the chosen format does not exist.
 func (o *output) checkFormat() error {
 	if o.isText() || o.chosenFormat() == formatName || slices.Contains(o.own, o.chosenFormat()) {
 		return nil

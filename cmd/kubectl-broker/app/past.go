@@ -127,7 +127,6 @@ func describeOldest(records []trail.Record) string {
 	return "it has none"
 }
 
-// replayUntil replays the journal up to a position.
 func replayUntil(ctx context.Context, kept *journal.Kept, position uint64, at time.Time) (*broker.Past, error) {
 	base, from, err := kept.BaseAt(ctx, position)
 	if errors.Is(err, journal.ErrNotFound) {

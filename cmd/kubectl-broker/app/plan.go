@@ -28,7 +28,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// maxPlannedRequests is how many requests plan demand can make.
 const maxPlannedRequests = 10000
 
 // planOptions are the flags that all plans have.
@@ -172,7 +171,6 @@ approved clusters is taken to have approved it.`,
 	})
 }
 
-// demandOptions are the flags of plan demand.
 type demandOptions struct {
 	amountFlags
 	times               int

@@ -16,7 +16,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// quoteFlags are the flags of the command quote.
 type quoteFlags struct {
 	reserveFlags
 	hold time.Duration
@@ -109,7 +108,6 @@ func (p *plugin) previewRequest(ctx context.Context, c *connection, o client.Obj
 	return errors.New("no cluster can serve it now")
 }
 
-// holdQuote creates a Quote and waits until the broker has answered.
 func (p *plugin) holdQuote(ctx context.Context, c *connection, name string, amounts corev1.ResourceList, f *quoteFlags, output *output) error {
 	d, err := f.buildDemand(c, name, amounts)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// explanations is the output of the command reason in formats for programs.
 type explanations struct {
 	metav1.TypeMeta `json:",inline"`
 	Items           []view.Term `json:"items"`

@@ -29,7 +29,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// receiptOptions are the flags of audit receipt.
 type receiptOptions struct {
 	file, caFile string
 	verify       bool

@@ -16,7 +16,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// amountFlags are the flags with which users give amounts of resources.
 type amountFlags struct {
 	cpu, memory string
 	resources   map[string]string
@@ -28,7 +27,6 @@ func (f *amountFlags) bindFlags(cmd *cobra.Command) {
 	cmd.Flags().StringToStringVar(&f.resources, "resource", nil, "other resources, for example nvidia.com/gpu=1")
 }
 
-// parseAmounts returns the amounts that the flags give.
 func (f *amountFlags) parseAmounts() (corev1.ResourceList, error) {
 	list, err := view.ParseAmounts(f.cpu, f.memory, f.resources)
 	if err != nil {
@@ -37,7 +35,6 @@ func (f *amountFlags) parseAmounts() (corev1.ResourceList, error) {
 	return list, nil
 }
 
-// reserveFlags are the flags of the command reserve.
 type reserveFlags struct {
 	amountFlags
 	duration, queueTimeout, timeout time.Duration
@@ -46,7 +43,6 @@ type reserveFlags struct {
 	requester, provider, quote      string
 }
 
-// bindDemand adds the flags that describe the requested capacity.
 func (f *reserveFlags) bindDemand(cmd *cobra.Command) {
 	f.bindFlags(cmd)
 	cmd.Flags().DurationVar(&f.duration, "for", 0, "how long to hold the capacity; unset: until it is released, or defaultTTL at the broker")

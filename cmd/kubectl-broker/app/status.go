@@ -35,7 +35,6 @@ It exits with 1 if something needs attention, so that scripts can use it.`,
 	return cmd
 }
 
-// showStatus reads the cluster once and prints its status.
 func (p *plugin) showStatus(ctx context.Context, output *output, past *pastOptions) error {
 	c, err := p.connectSelected()
 	if err != nil {

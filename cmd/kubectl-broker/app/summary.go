@@ -42,14 +42,12 @@ type row struct {
 	} `json:"object"`
 }
 
-// rowTable is a page of rows.
 type rowTable struct {
 	Metadata metav1.ListMeta                `json:"metadata"`
 	Columns  []metav1.TableColumnDefinition `json:"columnDefinitions"`
 	Rows     []row                          `json:"rows"`
 }
 
-// errNoColumns means that the API server's table lacks a column that the summary needs.
 var errNoColumns = errors.New("the Reservations have other columns")
 
 // readSummary reads the Reservations of a namespace. It reads a whole Reservation only if the Reservation may need
