@@ -78,10 +78,6 @@ func (f facts) eachFact(tell func(factKey, string)) {
 	}
 }
 
-func (f facts) equalFacts(g facts) bool {
-	return f.region == g.region && f.zone == g.zone && maps.Equal(f.labels, g.labels) && maps.Equal(f.claims, g.claims)
-}
-
 func (f facts) hasData(dataSet string) bool {
 	for name := range f.labels {
 		if rest, ok := strings.CutSuffix(name, dataSet); ok && rest == requirements.DataLabel("") {
@@ -92,7 +88,7 @@ func (f facts) hasData(dataSet string) bool {
 }
 
 func (m *Market) setFacts(i int32, f facts) {
-	if m.facts[i].equalFacts(f) {
+	if g := m.facts[i]; f.region == g.region && f.zone == g.zone && maps.Equal(f.labels, g.labels) && maps.Equal(f.claims, g.claims) {
 		return
 	}
 	m.index.removeRow(i, m.facts[i])

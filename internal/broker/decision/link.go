@@ -47,12 +47,14 @@ func (m *Market) SetLink(requester, provider string, l Link) bool {
 	default:
 		known = slices.Insert(known, at, linkTo{i, l})
 	}
-	if len(known) == 0 {
-		delete(m.links, requester)
-		return true
-	}
-	m.links[requester] = known
+	m.storeLinks(requester, known)
 	return true
+}
+
+func (m *Market) storeLinks(requester string, known links) {
+	if m.links[requester] = known; len(known) == 0 {
+		delete(m.links, requester)
+	}
 }
 
 func (l links) findLink(provider int32) (int, bool) {
@@ -64,14 +66,8 @@ func (l links) findLink(provider int32) (int, bool) {
 func (m *Market) forgetLinks(id string, i int32) {
 	delete(m.links, id)
 	for requester, known := range m.links {
-		at, found := known.findLink(i)
-		if !found {
-			continue
+		if at, found := known.findLink(i); found {
+			m.storeLinks(requester, slices.Delete(known, at, at+1))
 		}
-		if known = slices.Delete(known, at, at+1); len(known) == 0 {
-			delete(m.links, requester)
-			continue
-		}
-		m.links[requester] = known
 	}
 }

@@ -18,10 +18,6 @@ type Pause struct {
 	LastResort bool
 }
 
-func (s *Standing) isNone() bool {
-	return s == nil || s.Cordoned == "" && s.Paused.Why == "" && len(s.PausedFor) == 0
-}
-
 // suspensionReason returns why the candidate does not serve the requester: a reason and a text for
 // display. Both are "" if the Standing does not prevent it.
 func (s *Standing) suspensionReason(requester string, lastResort bool) (Reason, string) {
@@ -43,7 +39,7 @@ func (m *Market) SetStanding(id string, s *Standing) bool {
 	if !ok {
 		return false
 	}
-	if s.isNone() {
+	if s != nil && s.Cordoned == "" && s.Paused.Why == "" && len(s.PausedFor) == 0 {
 		s = nil
 	}
 	m.standings[i] = s

@@ -354,7 +354,8 @@ func (a *archive) write(events []notify.Event) error {
 // append appends a record. It begins another file if the open one is full, if a day has ended, or if the
 // record does not follow the last one.
 func (a *archive) append(r *trail.Record) error {
-	if a.open != nil && (a.size >= a.f.maxFile || r.Prev != a.end.Hash || !isSameDay(a.opened, a.f.opts.Now())) {
+	endedDay := a.opened.UTC().Format(time.DateOnly) != a.f.opts.Now().UTC().Format(time.DateOnly)
+	if a.open != nil && (a.size >= a.f.maxFile || r.Prev != a.end.Hash || endedDay) {
 		if err := a.finish(); err != nil {
 			return err
 		}
@@ -374,10 +375,6 @@ func (a *archive) append(r *trail.Record) error {
 	a.size += int64(len(line))
 	a.end = journal.Place{Journal: a.journalID, Position: r.Position, Hash: r.Hash}
 	return nil
-}
-
-func isSameDay(a, b time.Time) bool {
-	return a.UTC().Format(time.DateOnly) == b.UTC().Format(time.DateOnly)
 }
 
 // begin makes the next open file. Its name sorts after the names of all other files, even if the clock is slow.

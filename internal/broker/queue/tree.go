@@ -24,8 +24,9 @@ func sumWeights(position uint64) uint64 {
 }
 
 func (t *tree) insertNode(w *waiter) {
+	leaf := &node{waiter: w, weight: sumWeights(w.Rank.Position)}
 	before, after := t.root.splitAt(w.Rank)
-	t.root = mergeTrees(mergeTrees(before, newLeaf(w)), after)
+	t.root = mergeTrees(mergeTrees(before, leaf.recompute()), after)
 }
 
 func (t *tree) removeNode(r Rank) { t.root = t.root.removeRank(r) }
@@ -59,10 +60,6 @@ func (t *tree) countBefore(r Rank) int {
 		n = n.childToward(r)
 	}
 	return count
-}
-
-func newLeaf(w *waiter) *node {
-	return (&node{waiter: w, weight: sumWeights(w.Rank.Position)}).recompute()
 }
 
 func (n *node) subtreeSize() int {
