@@ -328,19 +328,19 @@ func (c *Client) do(ctx context.Context, verb, name string, effect func() error)
 
 // Get implements journal.Store.
 func (c *Client) Get(ctx context.Context, name string) (journal.Object, error) {
-	return c.one(ctx, "get", name, func() (journal.Object, error) { return c.server.get(name) })
+	return call(ctx, c, "get", name, func() (journal.Object, error) { return c.server.get(name) })
 }
 
 // Create implements journal.Store.
 func (c *Client) Create(ctx context.Context, obj journal.Object) (journal.Object, error) {
 	obj = clone(obj)
-	return c.one(ctx, "create", obj.Name, func() (journal.Object, error) { return c.server.create(obj) })
+	return call(ctx, c, "create", obj.Name, func() (journal.Object, error) { return c.server.create(obj) })
 }
 
 // Update implements journal.Store.
 func (c *Client) Update(ctx context.Context, obj journal.Object) (journal.Object, error) {
 	obj = clone(obj)
-	return c.one(ctx, "update", obj.Name, func() (journal.Object, error) { return c.server.update(obj) })
+	return call(ctx, c, "update", obj.Name, func() (journal.Object, error) { return c.server.update(obj) })
 }
 
 // Touch implements journal.Store.
@@ -355,26 +355,18 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 
 // List implements journal.Store.
 func (c *Client) List(ctx context.Context, labels map[string]string) ([]journal.Object, error) {
-	var found []journal.Object
-	err := c.do(ctx, "list", "", func() error {
-		found = c.server.list(labels)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
+	return call(ctx, c, "list", "", func() ([]journal.Object, error) { return c.server.list(labels), nil })
 }
 
-// one makes a call that returns an object.
-func (c *Client) one(ctx context.Context, verb, name string, effect func() (journal.Object, error)) (journal.Object, error) {
-	var answer journal.Object
+// call makes a call that returns something.
+func call[T any](ctx context.Context, c *Client, verb, name string, effect func() (T, error)) (T, error) {
+	var answer, none T
 	err := c.do(ctx, verb, name, func() (err error) {
 		answer, err = effect()
 		return err
 	})
 	if err != nil {
-		return journal.Object{}, err
+		return none, err
 	}
 	return answer, nil
 }
