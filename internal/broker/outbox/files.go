@@ -388,7 +388,7 @@ func (a *archive) begin() error {
 	if err != nil {
 		return err
 	}
-	a.open, a.size, a.opened, a.newest = file, 0, now, stamp
+	a.open, a.size, a.opened, a.newest = file, 0, a.f.opts.Now(), stamp // the time in the name may be late, see above
 	return a.syncFolder()
 }
 

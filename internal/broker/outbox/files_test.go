@@ -207,6 +207,28 @@ func TestFilesAreSealedBySizeAndDayAndDeletedWhenTheirTimeIsOver(t *testing.T) {
 	})
 }
 
+// The clock of the broker was two days ahead for a while.
+func TestFilesAreNotSealedForEachRecordAfterTheClockWasAhead(t *testing.T) {
+	directory := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.directory = directory
+		defer w.stop()
+		_, kill := w.start(archiveChannel(0))
+		defer kill()
+		for _, ahead := range []time.Duration{48 * time.Hour, -48 * time.Hour, 0, 0, 0} {
+			w.skip(ahead)
+			w.join(1)
+			rest(2 * time.Second)
+		}
+		sealed, err := filepath.Glob(filepath.Join(directory, "archive", w.writer.ID(), "*"+sealedSuffix))
+		runtest.Check(t, err)
+		if len(sealed) > 2 {
+			t.Errorf("%d files are sealed, want one when the clock went ahead and one when it went back", len(sealed))
+		}
+	})
+}
+
 func TestEditedOpenFileIsSetAsideAndItsRecordsAreWrittenAgain(t *testing.T) {
 	directory := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
