@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -221,6 +222,28 @@ func TestMembersBeyondTheLimitShareALabel(t *testing.T) {
 			prefixes = append(prefixes, "broker_cluster_resource{member="+id+",resource=cpu,state=allocatable")
 		}
 		f.wantSeries(want, prefixes...)
+	})
+}
+
+// Otherwise any member could blind the broker's administrators: one double series fails the whole scrape.
+func TestLongNamesWithTheSameBeginningAreDifferentSeries(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		domain := strings.Repeat("a", 253)
+		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) {
+			a.Cost = brokerv1alpha1.Cost{Currency: "EUR", ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{}}
+			for _, name := range []string{domain + "/x", domain + "/y"} {
+				a.Capacity[name], a.Cost.ResourceCosts[corev1.ResourceName(name)] = "2", "1"
+			}
+		})
+		found := map[string]int{}
+		for name := range scrape(t, f.Broker) {
+			if metric, _, _ := strings.Cut(name, "{"); strings.Contains(name, "resource="+domain[:200]) {
+				found[metric]++
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"broker_cluster_resource": 2 * 5, "broker_cluster_price_per_hour": 2}, found); diff != "" {
+			t.Errorf("series of two resources (-want +got):\n%s", diff)
+		}
 	})
 }
 

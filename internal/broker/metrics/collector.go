@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -118,8 +120,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	f.exportAll(sink)
 }
 
-// sink sends metrics to a scrape. It truncates label values and replaces invalid characters in
-// them, because they come from members.
+// sink sends metrics to a scrape. It shortens label values and replaces invalid characters in them,
+// because they come from members.
 type sink struct{ out chan<- prometheus.Metric }
 
 func (s sink) sendGauge(d *prometheus.Desc, value float64, labels ...string) {
@@ -132,13 +134,16 @@ func (s sink) sendCounter(d *prometheus.Desc, value float64, labels ...string) {
 
 func (s sink) sendMetric(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels []string) {
 	for i, l := range labels {
-		labels[i] = strings.ToValidUTF8(message.Clip(l, maxLabel), "?")
+		if len(l) > maxLabel { // the digest keeps long names apart: two equal series would fail the scrape
+			l = fmt.Sprintf("%s%x", message.Clip(l, maxLabel-16), sha256.Sum256([]byte(l)))[:maxLabel]
+		}
+		labels[i] = strings.ToValidUTF8(l, "?")
 	}
 	s.out <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 }
 
-// maxLabel is the length in bytes to which values of labels are cut. Only a malicious member uses
-// longer names.
+// maxLabel is the length in bytes of the longest value of a label. Only a malicious member uses longer
+// names.
 const maxLabel = 253
 
 // Figures is a copy of everything in a session that a scrape exports.
