@@ -248,7 +248,7 @@ func (a *agent) addTransport(*rest.Config) error {
 	if a.transport, err = a.newTransport(a.files); err != nil {
 		return err
 	}
-	calls := metrics.NewCallMeter(time.Now)
+	calls := metrics.NewCallMeter(time.Now, a.mgr.Elected())
 	a.transport.WatchAttempts(calls.WatchAttempt)
 	return metrics.Register(calls)
 }

@@ -30,14 +30,15 @@ func Register(all ...prometheus.Collector) error {
 // answered.
 type CallMeter struct {
 	now      func() time.Time
+	elected  <-chan struct{}
 	answered atomic.Bool
 	up       prometheus.Collector
 	duration *prometheus.HistogramVec
 }
 
-// NewCallMeter returns a meter that reads the clock now.
-func NewCallMeter(now func() time.Time) *CallMeter {
-	m := &CallMeter{now: now, duration: newHistogramVec("agent_broker_request_duration_seconds",
+// NewCallMeter returns a meter that reads the clock now. elected is closed once this replica leads.
+func NewCallMeter(now func() time.Time, elected <-chan struct{}) *CallMeter {
+	m := &CallMeter{now: now, elected: elected, duration: newHistogramVec("agent_broker_request_duration_seconds",
 		"Time of one attempt of a call to the broker, by operation; fetchInstructions and receiveMessages include their wait.",
 		"operation", .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)}
 	m.up = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -52,9 +53,14 @@ func (m *CallMeter) Describe(out chan<- *prometheus.Desc) {
 	m.duration.Describe(out)
 }
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector. Only the leader says whether the broker is up: webhooks of other replicas
+// call seldom, so that their last attempt may be old.
 func (m *CallMeter) Collect(out chan<- prometheus.Metric) {
-	m.up.Collect(out)
+	select {
+	case <-m.elected:
+		m.up.Collect(out)
+	default:
+	}
 	m.duration.Collect(out)
 }
 

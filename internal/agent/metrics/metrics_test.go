@@ -60,7 +60,8 @@ func TestOperationsAreThoseOfTheAPI(t *testing.T) {
 
 func TestBrokerIsUpIfItAnsweredTheLastCall(t *testing.T) {
 	now := time.Unix(0, 0)
-	m := NewCallMeter(func() time.Time { return now })
+	elected := make(chan struct{})
+	m := NewCallMeter(func() time.Time { return now }, elected)
 	request, _ := http.NewRequest(http.MethodGet, "https://broker.example.com/api/v1/ping", nil)
 	for _, step := range []struct {
 		err  error
@@ -75,6 +76,14 @@ func TestBrokerIsUpIfItAnsweredTheLastCall(t *testing.T) {
 		m.WatchAttempt(request)(nil, step.err) //nolint:bodyclose // there is no response
 		if got := testutil.ToFloat64(m.up); got != step.want {
 			t.Errorf("after %v the broker is up: %v, want %v", step.err, got, step.want)
+		}
+	}
+	for _, want := range []int{0, 1} {
+		if n := testutil.CollectAndCount(m, "agent_broker_up"); n != want {
+			t.Errorf("%d series say whether the broker is up, want %d", n, want)
+		}
+		if want == 0 {
+			close(elected)
 		}
 	}
 }
