@@ -33,8 +33,8 @@ var foreign = map[string]Metric{
 	"go_memstats_heap_inuse_bytes": {Kind: "gauge"},
 }
 
-// targetLabels are what Prometheus adds to every series.
-var targetLabels = []string{"instance", "job", "pod"}
+// targetLabels are what Prometheus may add to every series.
+var targetLabels = []string{"cluster", "instance", "job", "namespace", "pod"}
 
 // vocabulary knows metrics and recorded series, and the labels of each.
 type vocabulary map[string]Metric

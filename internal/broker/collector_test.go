@@ -90,7 +90,7 @@ func TestMetricsFollowAReservation(t *testing.T) {
 		f.wantSeries(map[string]string{
 			"broker_cluster_info{member=paris,name=Paris,region=eu-west,zone=}":                 "1",
 			"broker_cluster_phase{member=paris,phase=Active}":                                   "1",
-			"broker_cluster_placements{member=paris}":                                           "1",
+			"broker_cluster_placements{member=paris,phase=Active}":                              "1",
 			"broker_cluster_price_per_hour{currency=EUR,member=paris,resource=cpu}":             "0.25",
 			"broker_cluster_price_per_hour{currency=EUR,member=paris,resource=memory}":          "0.05",
 			"broker_cluster_reliability_ratio{member=paris}":                                    "0.6666666666666666",

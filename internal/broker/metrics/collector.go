@@ -39,7 +39,7 @@ var (
 	phaseDesc       = prometheus.NewDesc("broker_cluster_phase", "1 for the phase that a cluster is in, else 0; _other counts clusters.", []string{"member", "phase"}, nil)
 	heardDesc       = prometheus.NewDesc("broker_cluster_last_heard_timestamp_seconds", "When a cluster was last heard.", []string{"member"}, nil)
 	resourceDesc    = prometheus.NewDesc("broker_cluster_resource", "Capacity of a cluster: allocatable, own (requested by its own pods), reserved (the larger of promised and used), used (by pods of reservations) and available for new reservations.", []string{"member", "resource", "unit", "state"}, nil)
-	placementsDesc  = prometheus.NewDesc("broker_cluster_placements", "Placements that hold capacity of a cluster.", []string{"member"}, nil)
+	placementsDesc  = prometheus.NewDesc("broker_cluster_placements", "Placements that hold capacity of a cluster, by the phase of the cluster.", []string{"member", "phase"}, nil)
 	reliabilityDesc = prometheus.NewDesc("broker_cluster_reliability_ratio", "Share of its promises that a cluster kept, 0 to 1.", []string{"member"}, nil)
 	priceDesc       = prometheus.NewDesc("broker_cluster_price_per_hour", "Price that a cluster asks for one core, GiB or unit.", []string{"member", "resource", "currency"}, nil)
 	outcomesDesc    = prometheus.NewDesc("broker_placements_total", "Placements by outcome and provider; granted counts all of them.", []string{"outcome", "member"}, nil)
@@ -248,15 +248,15 @@ func (c *clusterFigures) resourcesByState() map[string]quantity.Amounts {
 
 // othersFigures are the sums of the figures of all members that share the label otherMembers.
 type othersFigures struct {
-	count, placements int
-	phases            map[term.ClusterPhase]int
-	resources         map[string]quantity.Amounts
-	record            reputation.Record
+	count              int
+	phases, placements map[term.ClusterPhase]int
+	resources          map[string]quantity.Amounts
+	record             reputation.Record
 }
 
 func (o *othersFigures) add(c *clusterFigures) {
 	o.count++
-	o.placements += c.placements
+	o.placements[c.Phase] += c.placements
 	o.phases[c.Phase]++
 	for state, amounts := range c.resourcesByState() {
 		if o.resources[state] == nil {
@@ -303,7 +303,7 @@ func (f *Figures) exportAll(out sink) {
 		unit, base := unitOf(name)
 		out.sendGauge(idleResourceDesc, float64(amount)/base, string(name), unit)
 	}
-	others := othersFigures{phases: map[term.ClusterPhase]int{}, resources: map[string]quantity.Amounts{}}
+	others := othersFigures{phases: map[term.ClusterPhase]int{}, placements: map[term.ClusterPhase]int{}, resources: map[string]quantity.Amounts{}}
 	for i := range f.clusters {
 		if c := &f.clusters[i]; c.Label == otherMembers {
 			others.add(c)
@@ -345,6 +345,7 @@ func (c *clusterFigures) exportCluster(out sink, now time.Time) {
 	if !c.Heard.IsZero() {
 		out.sendGauge(heardDesc, float64(c.Heard.UnixMilli())/1000, c.Label)
 	}
+	out.sendGauge(placementsDesc, float64(c.placements), c.Label, string(c.Phase))
 	if share, known := c.Record.Share(now); known {
 		out.sendGauge(reliabilityDesc, share, c.Label)
 	}
@@ -355,7 +356,7 @@ func (c *clusterFigures) exportCluster(out sink, now time.Time) {
 			}
 		}
 	}
-	exportMember(out, c.Label, c.placements, c.resourcesByState(), &c.Record)
+	exportMember(out, c.Label, c.resourcesByState(), &c.Record)
 }
 
 func (o *othersFigures) exportOthers(out sink) {
@@ -364,12 +365,12 @@ func (o *othersFigures) exportOthers(out sink) {
 	}
 	for _, phase := range []term.ClusterPhase{term.Active, term.Stale, term.Inactive} {
 		out.sendGauge(phaseDesc, float64(o.phases[phase]), otherMembers, string(phase))
+		out.sendGauge(placementsDesc, float64(o.placements[phase]), otherMembers, string(phase))
 	}
-	exportMember(out, otherMembers, o.placements, o.resources, &o.record)
+	exportMember(out, otherMembers, o.resources, &o.record)
 }
 
-func exportMember(out sink, member string, placements int, resources map[string]quantity.Amounts, r *reputation.Record) {
-	out.sendGauge(placementsDesc, float64(placements), member)
+func exportMember(out sink, member string, resources map[string]quantity.Amounts, r *reputation.Record) {
 	for outcome, count := range outcomes {
 		out.sendCounter(outcomesDesc, float64(count(r)), outcome, member)
 	}
