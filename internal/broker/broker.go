@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -68,6 +69,8 @@ type Broker struct {
 	// standby has the book that Follow keeps up to date with the leader's journal. Follow and Run never
 	// use it at the same time.
 	standby *standby.Standby
+	// followed is true once Follow has read the journal.
+	followed atomic.Bool
 
 	receipts *receipts.Signer
 
@@ -165,6 +168,7 @@ func (b *Broker) Follow(ctx context.Context) {
 		pause := followEvery
 		switch err := b.standby.KeepUp(ctx); {
 		case err == nil:
+			b.followed.Store(true)
 			failing.Clear()
 		case ctx.Err() == nil:
 			failing.Report(b.opts.Log, err, b.opts.Now(), "cannot follow the journal, retrying: this replica could not take over quickly")
@@ -236,6 +240,15 @@ func (b *Broker) Ready() error {
 	defer b.mu.Unlock()
 	_, err := b.currentSession()
 	return err
+}
+
+// ReadyToFollow returns nil once Follow has read the journal, so that this replica can take over within
+// moments. Before, it returns an error.
+func (b *Broker) ReadyToFollow() error {
+	if !b.followed.Load() {
+		return errors.New("the journal has not been read yet")
+	}
+	return nil
 }
 
 // Serving reports whether the broker answers. While it does not, controllers that only publish its

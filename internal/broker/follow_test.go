@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -77,6 +78,26 @@ func TestFollowerNoticesRestoredState(t *testing.T) {
 func TestFollowerStartsServingWhenItCan(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		runtest.Check(t, f.newBroker().standby.KeepUp(context.Background()))
+	})
+}
+
+// A replica is ready to take over once it has read the journal.
+func TestFollowerIsReadyOnceItHasReadTheJournal(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "8", "16Gi")
+		b := f.newBroker()
+		store := b.opts.Store.(*journaltest.Client)
+		store.Inject(func(journaltest.Call) journaltest.Fault { return journaltest.Refused })
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go b.Follow(ctx)
+		time.Sleep(time.Minute)
+		if b.ReadyToFollow() == nil {
+			t.Error("it is ready, but has not read the journal")
+		}
+		store.Inject(nil)
+		time.Sleep(time.Minute)
+		runtest.Check(t, b.ReadyToFollow())
 	})
 }
 

@@ -198,7 +198,8 @@ func newSigner(o *options) (*receipt.Signer, error) {
 }
 
 // checkReady returns nil if agents that connect to this replica are served, by this replica or by
-// the leader to which it forwards them.
+// the leader to which it forwards them. A replica that has not read the journal yet is not ready, so
+// that an upgrade ends no leader whose successor would first have to read all of it.
 func checkReady(b *broker.Broker, e *replica.Election) error {
 	if e == nil {
 		return b.Ready()
@@ -206,7 +207,7 @@ func checkReady(b *broker.Broker, e *replica.Election) error {
 	if leader, _ := e.Leader(); leader.Here {
 		return b.Ready()
 	}
-	return e.Ready()
+	return errors.Join(e.Ready(), b.ReadyToFollow())
 }
 
 func addControllers(mgr ctrl.Manager, b *broker.Broker, notifications *outbox.Outbox, o *options) error {
