@@ -33,19 +33,12 @@ func ParseAmounts(cpu, memory string, others map[string]string) (corev1.Resource
 	return list, nil
 }
 
-// resourceRank returns a number for sorting resources: cpu first, then memory, then all others.
-func resourceRank(name corev1.ResourceName) int {
-	switch name {
-	case corev1.ResourceCPU:
-		return 0
-	case corev1.ResourceMemory:
-		return 1
-	}
-	return 2
-}
-
+// compareResources puts cpu first, then memory, then all others.
 func compareResources(a, b corev1.ResourceName) int {
-	return cmp.Or(cmp.Compare(resourceRank(a), resourceRank(b)), cmp.Compare(a, b))
+	rank := func(name corev1.ResourceName) int {
+		return slices.Index([]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU}, name)
+	}
+	return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a, b))
 }
 
 // sortedResources returns the names of all resources in the lists, cpu and memory first.
@@ -78,14 +71,8 @@ func FormatAmount(name corev1.ResourceName, base int64) string {
 func formatBytes(bytes int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 	value, unit := float64(bytes), 0
-	for math.Abs(value) >= 1024 && unit < len(units)-1 {
-		value /= 1024
-		unit++
-	}
-	// If rounding gives 1024, as for 1023.96 KiB, use the next larger unit.
-	if math.Abs(math.Round(value*10)/10) >= 1024 && unit < len(units)-1 {
-		value /= 1024
-		unit++
+	for math.Abs(math.Round(value*10)/10) >= 1024 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
 	}
 	return strconv.FormatFloat(math.Round(value*10)/10, 'f', -1, 64) + " " + units[unit]
 }

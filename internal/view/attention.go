@@ -16,9 +16,8 @@ import (
 // Attention is a problem that needs an administrator or user to act. Objects of one kind whose problems have the same
 // reason share one Attention.
 type Attention struct {
-	Level Level `json:"level"`
-	// Kind is the kind of the objects.
-	Kind string `json:"kind"`
+	Level Level  `json:"level"`
+	Kind  string `json:"kind"`
 	// Reason is the reason of the condition that reports the problem. The command kubectl broker reason explains it.
 	Reason string `json:"reason"`
 	// Total is how many objects have the problem. Objects contains at most 100 of them. The object that has had the

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -41,10 +42,8 @@ func earningOf(p *agentv1alpha1.ProviderInstruction) *earning {
 	if e.perHour, err = money.ParsePrice(a.Price.PerHour); err != nil {
 		return nil
 	}
-	if a.Price.Once != "" {
-		if e.once, err = money.ParsePrice(a.Price.Once); err != nil {
-			return nil
-		}
+	if e.once, err = money.ParsePrice(cmp.Or(a.Price.Once, "0")); err != nil {
+		return nil
 	}
 	return e
 }

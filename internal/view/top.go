@@ -95,10 +95,9 @@ func TopClusters(s *Snapshot, by Selection) (top *Top, total int, next string) {
 func (s *Snapshot) sumIdle() map[string]quantity.Amounts {
 	out := map[string]quantity.Amounts{}
 	for _, r := range s.Broker.Reservations {
-		if r.Status.IdleSince == nil || r.Status.Granted == nil {
-			continue
+		if r.Status.IdleSince != nil && r.Status.Granted != nil {
+			addAmounts(out, r.Status.TargetClusterID, baseAmounts(r.Status.Granted.Resources))
 		}
-		addAmounts(out, r.Status.TargetClusterID, baseAmounts(r.Status.Granted.Resources))
 	}
 	return out
 }
@@ -140,11 +139,11 @@ func (u *Use) addPending(status *brokerv1alpha1.ClusterAdvertisementStatus) {
 // describeWait returns the number of the cluster's own pods without a node, and since when the first of them waits;
 // "-" if there are none.
 func (u *Use) describeWait() string {
-	text := "-"
-	if u.PendingPods > 0 {
-		text = countNoun(int(u.PendingPods), "pod", "pods")
+	if u.PendingPods <= 0 {
+		return "-"
 	}
-	if u.PendingPods > 0 && u.PendingSince != nil {
+	text := countNoun(int(u.PendingPods), "pod", "pods")
+	if u.PendingSince != nil {
 		text += " since " + u.PendingSince.UTC().Format(time.RFC3339)
 	}
 	return text
@@ -250,7 +249,7 @@ func (t *Top) clusterTable() Table {
 		for j, l := range u.Shares {
 			who, wait := []string{u.Name, cmp.Or(u.Phase, "-"), fmt.Sprint(u.Count)}, u.describeWait()
 			if j > 0 {
-				who, wait = []string{"", "", ""}, ""
+				who, wait = make([]string, 3), ""
 			}
 			table.Rows = append(table.Rows, Row{Ref: u.Ref, Cells: append(who, string(l.Resource), "["+Bar(barWidth, l.Reserved, l.Own, l.Total)+"]",
 				FormatAmount(l.Resource, l.Reserved), FormatAmount(l.Resource, l.Idle), FormatAmount(l.Resource, l.Own), FormatAmount(l.Resource, l.Free), FormatAmount(l.Resource, l.Total), FormatAmount(l.Resource, l.Pending), wait)})

@@ -131,7 +131,7 @@ type auditedJournal struct {
 func (j *consoleJournal) readAudited(ctx context.Context) (*auditedJournal, error) {
 	return j.audited.lookUp("", j.now, func() (_ *auditedJournal, err error) {
 		read := &auditedJournal{}
-		if read.kept, read.records, err = j.connection.readTrail(ctx, defaultJournal); err != nil {
+		if read.kept, read.records, err = j.connection.readTrail(ctx, j.connection.store, defaultJournal, j.connection.journalNamespace()); err != nil {
 			return nil, err
 		}
 		o := &auditOptions{journal: defaultJournal, retention: defaultRetention}

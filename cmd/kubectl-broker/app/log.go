@@ -127,7 +127,7 @@ not name it.`,
 		if err != nil {
 			return err
 		}
-		kept, records, err := c.readTrail(cmd.Context(), o.journal)
+		kept, records, err := c.readTrail(cmd.Context(), c.store, o.journal, c.journalNamespace())
 		if err != nil {
 			return err
 		}
@@ -229,12 +229,12 @@ func (l *endedLog) toTable() view.Table {
 	return t
 }
 
-// readTrail verifies the journal in the broker's cluster. It returns all that is kept of it, and a description of each
+// readTrail verifies a journal in the broker's cluster. It returns all that is kept of it, and a description of each
 // record.
-func (c *connection) readTrail(ctx context.Context, name string) (*journal.Kept, []trail.Record, error) {
-	kept, err := journal.ReadKept(ctx, c.store, name, journal.Options{})
+func (c *connection) readTrail(ctx context.Context, store journal.Store, name, namespace string) (*journal.Kept, []trail.Record, error) {
+	kept, err := journal.ReadKept(ctx, store, name, journal.Options{})
 	if err != nil {
-		return nil, nil, c.explainJournal(name, c.journalNamespace(), err)
+		return nil, nil, c.explainJournal(name, namespace, err)
 	}
 	records, err := trail.Read(ctx, kept)
 	return kept, records, err
@@ -287,7 +287,7 @@ check the broker's signature, and compare it with what members remember.`,
 		if err != nil {
 			return err
 		}
-		kept, records, err := c.readTrail(cmd.Context(), o.journal)
+		kept, records, err := c.readTrail(cmd.Context(), c.store, o.journal, c.journalNamespace())
 		if err != nil {
 			return err
 		}

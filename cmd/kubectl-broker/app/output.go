@@ -46,8 +46,7 @@ func newOutput(cmd *cobra.Command, wide bool, own ...string) *output {
 		if wide {
 			formats = append(formats, formatWide)
 		}
-		formats = append(formats, own...)
-		formats = append(formats, o.flags.TemplatePrinterFlags.AllowedFormats()...)
+		formats = slices.Concat(formats, own, o.flags.TemplatePrinterFlags.AllowedFormats())
 		f.Usage = "format of the output: " + strings.Join(formats, ", ") + "; text for people if unset"
 	}
 	return o

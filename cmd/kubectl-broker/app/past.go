@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,11 +62,7 @@ func (p *plugin) gatherAt(ctx context.Context, c *connection, o *pastOptions, na
 	if err != nil {
 		return nil, err
 	}
-	kept, err := journal.ReadKept(ctx, store, o.journal, journal.Options{})
-	if err != nil {
-		return nil, c.explainJournal(o.journal, o.namespace, err)
-	}
-	records, err := trail.Read(ctx, kept)
+	kept, records, err := c.readTrail(ctx, store, o.journal, o.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -106,25 +103,17 @@ func findPosition(text string, records []trail.Record, now time.Time) (uint64, t
 	if at.After(now) {
 		return 0, time.Time{}, newUsageError("--at: %s is in the future", at.UTC().Format(time.RFC3339))
 	}
-	position := uint64(0)
-	for i := range records {
-		if r := &records[i]; !r.Time.IsZero() && !r.Time.After(at) {
-			position = r.Position
+	oldest := "it has none"
+	for i := range slices.Backward(records) {
+		switch r := &records[i]; {
+		case r.Time.IsZero():
+		case !r.Time.After(at):
+			return r.Position, at, nil
+		default:
+			oldest = "the oldest that is kept is of " + r.Time.UTC().Format(time.RFC3339)
 		}
 	}
-	if position == 0 {
-		return 0, time.Time{}, fmt.Errorf("--at: the journal has no record of %s: %s", at.UTC().Format(time.RFC3339), describeOldest(records))
-	}
-	return position, at, nil
-}
-
-func describeOldest(records []trail.Record) string {
-	for i := range records {
-		if !records[i].Time.IsZero() {
-			return "the oldest that is kept is of " + records[i].Time.UTC().Format(time.RFC3339)
-		}
-	}
-	return "it has none"
+	return 0, time.Time{}, fmt.Errorf("--at: the journal has no record of %s: %s", at.UTC().Format(time.RFC3339), oldest)
 }
 
 func replayUntil(ctx context.Context, kept *journal.Kept, position uint64, at time.Time) (*broker.Past, error) {

@@ -18,7 +18,7 @@ import (
 )
 
 func newWatchCommand(p *plugin) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "watch [NAME]",
 		Short: "Print a line for every change of a phase or condition, as it happens.",
 		Long: `Prints a line whenever the phase or a condition of one of this product's objects
@@ -28,11 +28,10 @@ reservation or cluster.`,
   kubectl broker watch res-k3v9x2m7qa --context rome`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: p.completeFirst(listNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.watchObjects(cmd.Context(), strings.Join(args, ""))
+		},
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return p.watchObjects(cmd.Context(), strings.Join(args, ""))
-	}
-	return cmd
 }
 
 // happened is a change of an object or, if err is set, the end of a watch with that error.

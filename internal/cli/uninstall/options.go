@@ -22,20 +22,15 @@ const Remedy = "To end everything automatically: helm rollback RELEASE REVISION 
 
 // Options are the options of the uninstall commands of broker and agent.
 type Options struct {
-	// Policy is the policy of the Departure. The default is Refuse.
 	Policy Policy
-	// Timeout limits how long a drain may take, and how long the cleanup waits until the program's
-	// pods are gone. The default is 10 minutes.
+	// Timeout limits a drain, and how long the cleanup waits until the program's pods are gone.
 	Timeout time.Duration
 	// Cleanup makes the command remove leftover objects after the program is gone. If it is not set,
 	// the command runs the Departure instead.
 	Cleanup bool
-	// Namespace is the namespace of the Helm release.
-	Namespace string
-	// Name is the prefix of the names of the release's objects.
-	Name string
-	// Pods is a label selector for the program's pods. If it is empty, the cleanup does not wait until
-	// they are gone.
+	// Namespace is that of the Helm release, and Name the prefix of the names of its objects.
+	Namespace, Name string
+	// Pods is a label selector for the program's pods. If it is empty, the cleanup does not wait.
 	Pods string
 }
 
@@ -44,8 +39,7 @@ func Defaults(namespace string) Options {
 	return Options{Policy: Refuse, Timeout: 10 * time.Minute, Namespace: namespace}
 }
 
-// Bind adds the flags. program is the name of the program in their descriptions: "broker" or
-// "agent".
+// Bind adds the flags. program is "broker" or "agent".
 func (o *Options) Bind(fs *pflag.FlagSet, program string) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the "+program+"; POD_NAMESPACE if set")
 	fs.Var(&o.Policy, "policy", "what to do with everything in use: Refuse, Drain or Ignore")
@@ -55,8 +49,7 @@ func (o *Options) Bind(fs *pflag.FlagSet, program string) {
 	fs.StringVar(&o.Pods, "pod-selector", o.Pods, "label selector of the "+program+"'s pods, for whose end --cleanup waits")
 }
 
-// Body returns the body of the uninstall command. With --cleanup it calls cleanUp, otherwise it
-// runs the Departure.
+// Body returns the body of the uninstall command: cleanUp with --cleanup, otherwise the Departure.
 func (o *Options) Body(
 	kinds func() (*runtime.Scheme, error),
 	departure func(client.Client) Departure, cleanUp func(context.Context, client.Client, io.Writer) error,
