@@ -146,15 +146,20 @@ func (s *Snapshot) visitFindings(report func(finding)) {
 			findObjectProblems(o, report)
 			return true
 		})
+		b.findPendingEnrolments(report)
 	}
-	served := s.servedReservations()
+	served := map[string]bool{}
+	if s.Member != nil {
+		for _, r := range s.Member.Requests {
+			served[r.Status.ReservationName] = r.Status.ReservationName != ""
+		}
+	}
 	s.Member.visitEach(func(o *object) bool {
 		if o.Ref.Kind != "ReservationInstruction" || !served[o.Reservation] { // otherwise its ResourceRequest has the same conditions
 			findObjectProblems(o, report)
 		}
 		return true
 	})
-	s.findPendingEnrolments(report)
 }
 
 // hasProblem reports whether findObjectProblems can find a problem in an object with these conditions. It is faster, for
@@ -170,18 +175,6 @@ func hasProblem(subject Subject, phase string, conditions []metav1.Condition) bo
 		}
 	}
 	return false
-}
-
-// servedReservations returns the names of the reservations whose ResourceRequest is in the snapshot.
-func (s *Snapshot) servedReservations() map[string]bool {
-	served := map[string]bool{}
-	if s.Member != nil {
-		for _, r := range s.Member.Requests {
-			served[r.Status.ReservationName] = true
-		}
-	}
-	delete(served, "")
-	return served
 }
 
 // findObjectProblems calls report for each problem that an object's conditions report, also for those that are too
@@ -216,12 +209,12 @@ func conditionSince(o *object, c *metav1.Condition) time.Time {
 }
 
 // findPendingEnrolments calls report for each cluster that waits for an administrator's approval.
-func (s *Snapshot) findPendingEnrolments(report func(finding)) {
-	if s.Broker == nil || s.Broker.Config == nil {
+func (b *BrokerObjects) findPendingEnrolments(report func(finding)) {
+	if b.Config == nil {
 		return
 	}
-	config, term := objectOf(s.Broker.Config), reasonOf(OfConfig, brokerv1alpha1.ReasonEnrolmentPending)
-	for _, p := range s.Broker.Config.Status.PendingEnrolments {
+	config, term := objectOf(b.Config), reasonOf(OfConfig, brokerv1alpha1.ReasonEnrolmentPending)
+	for _, p := range b.Config.Status.PendingEnrolments {
 		report(finding{term: term, level: term.Level, ref: config.Ref, since: p.Since.Time, describe: func() string { return p.ClusterID + " with key " + p.KeyFingerprint }})
 	}
 }

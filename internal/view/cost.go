@@ -416,10 +416,10 @@ func nameOfRequest(r *agentv1alpha1.ResourceRequest, by CostBy) string {
 type costPart struct {
 	currency       string
 	soFar, perHour decimal.Decimal
-	// toEnd is the whole cost until the end of the request; it is set if hasEnd is true. isPresent is false for the
-	// cost of earlier providers in another currency.
-	toEnd             decimal.Decimal
-	hasEnd, isPresent bool
+	// toEnd is the whole cost until the end of the request. It is soFar if endless is true: then the request costs
+	// something and has no end.
+	toEnd   decimal.Decimal
+	endless bool
 }
 
 // partsOf returns what a request costs: first in the currency of its present provider, then one part for each entry of
@@ -436,9 +436,13 @@ func (s *Snapshot) partsOf(r *agentv1alpha1.ResourceRequest) (out []costPart) {
 		n, _ := decimal.NewFromString(text)
 		return n
 	}
-	out = append(out, costPart{currency: c.Currency, isPresent: true, soFar: s.exactCost(c), perHour: number(c.PerHour), toEnd: number(c.ToEnd), hasEnd: c.ToEnd != ""})
+	part := costPart{currency: c.Currency, soFar: s.exactCost(c), perHour: number(c.PerHour), toEnd: number(c.ToEnd)}
+	if c.ToEnd == "" {
+		part.toEnd, part.endless = part.soFar, !part.perHour.IsZero()
+	}
+	out = append(out, part)
 	for _, e := range c.Earlier {
-		out = append(out, costPart{currency: e.Currency, soFar: number(e.Amount)})
+		out = append(out, costPart{currency: e.Currency, soFar: number(e.Amount), toEnd: number(e.Amount)})
 	}
 	if len(c.NotPriced) > 0 {
 		out = append(out, costPart{})
@@ -447,24 +451,13 @@ func (s *Snapshot) partsOf(r *agentv1alpha1.ResourceRequest) (out []costPart) {
 }
 
 type memberSum struct {
-	item                  CostItem
-	soFar, perHour, toEnd decimal.Decimal
-	runs, endless         bool
+	item CostItem
+	costPart
 }
 
 func (m *memberSum) add(p costPart) {
-	m.soFar = m.soFar.Add(p.soFar)
-	if !p.isPresent {
-		m.toEnd = m.toEnd.Add(p.soFar)
-		return
-	}
-	m.runs = m.runs || !p.perHour.IsZero()
-	m.perHour = m.perHour.Add(p.perHour)
-	if p.hasEnd {
-		m.toEnd = m.toEnd.Add(p.toEnd)
-	} else {
-		m.toEnd, m.endless = m.toEnd.Add(p.soFar), m.endless || !p.perHour.IsZero()
-	}
+	m.soFar, m.perHour, m.toEnd = m.soFar.Add(p.soFar), m.perHour.Add(p.perHour), m.toEnd.Add(p.toEnd)
+	m.endless = m.endless || p.endless
 }
 
 func (m *memberSum) toItem() CostItem {
@@ -472,10 +465,10 @@ func (m *memberSum) toItem() CostItem {
 		return m.item
 	}
 	m.item.Cost = m.soFar.String()
-	if m.runs {
-		m.item.PerHour = m.perHour.String()
+	if m.perHour.IsZero() {
+		return m.item
 	}
-	if m.runs && !m.endless {
+	if m.item.PerHour = m.perHour.String(); !m.endless {
 		m.item.ToEnd = m.toEnd.String()
 	}
 	return m.item
