@@ -75,6 +75,32 @@ func TestEndedPeriodsAreStoredOnce(t *testing.T) {
 	})
 }
 
+// Each change is less than two percent of what the provider has, for which no offer is recorded.
+func TestSmallUseOnALargeProviderIsCounted(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "1000", "64Gi", priced("0.2", "EUR"))
+		r := f.reserve("rome", "request-1", with(fourHours))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		for minute := range 71 {
+			cores := "1"
+			if minute >= 15 {
+				cores = "4"
+			}
+			f.advertise("paris", "1000", "64Gi", priced("0.2", "EUR"), func(a *v1.Advertisement) {
+				a.Usage = []v1.Usage{{Reservation: r.Name, Placement: 1, Used: v1.Amounts{"cpu": cores}}}
+			})
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		p, err := replay.ReadPeriod(context.Background(), f.server.Client(), JournalName, "hour-2000-01-01t00")
+		runtest.Check(t, err)
+		// One core for 15 minutes, then four.
+		if used, want := p.Rows[0].Used.Int64(), int64(15*60*1000+45*60*4000); p.Rows[0].Resource != "cpu" || used != want {
+			t.Errorf("%d core milliseconds of %s are used, want %d", used, p.Rows[0].Resource, want)
+		}
+	})
+}
+
 // The counters follow from the journal, so a replica that takes over continues them.
 func TestCostMetricsSurviveATakeover(t *testing.T) {
 	inFleet(t, func(f *fleet) {

@@ -60,6 +60,20 @@ func TestProviderWithoutPriceCostsNothing(t *testing.T) {
 	})
 }
 
+// What was paid before stays, and what runs is not shown as free.
+func TestMoveToAProviderWithoutPriceIsNotFree(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi", priced("0.1", "EUR"))
+		r := f.reserve("rome", "request-1", with(fourHours))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		f.advertise("berlin", "16", "64Gi")
+		time.Sleep(30 * time.Second)
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
+		f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+		f.wantCost(r, "at a provider without a price", &v1.ReservationCost{SoFar: "0.003333333", Currency: "EUR", NotPriced: []string{"cpu", "memory"}})
+	})
+}
+
 func TestHeldQuoteKeepsItsPrice(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi", priced("0.2", "EUR"))

@@ -48,7 +48,9 @@ type Presence struct {
 	// pending is an offer that differs too little from the recorded one to be recorded at once. It
 	// is recorded when a decision depends on it.
 	pending *ledger.Offer
-	Phase   term.ClusterPhase
+	// usageRecorded is when the use of placements was last recorded without the offer, see usageEvery.
+	usageRecorded time.Time
+	Phase         term.ClusterPhase
 	// Demand is the sum of the requests of the cluster's unschedulable pods, as last advertised.
 	Demand offers.Demand
 	// leap describes the last implausible growth of the offer, and leapt is when the broker noticed

@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // AcceptOffer stores an agent's offer. It records the offer at once if it is the agent's first one,
@@ -32,6 +33,12 @@ func (cs *Clusters) AcceptOffer(offer *ledger.Offer, epoch, sequence int64) (mat
 		}
 		p.pending, material = nil, true
 	} else {
+		if now := cs.s.Now(); now.Sub(p.usageRecorded).Abs() >= usageEvery && !maps.EqualFunc(known.Used, offer.Used, quantity.Amounts.Equal) {
+			if err := cs.recordUsage(offer); err != nil {
+				return false, err
+			}
+			p.usageRecorded = now
+		}
 		p.pending = offers.ShareEqualParts(&known.Offer, offer)
 		if reflect.DeepEqual(p.pending, &known.Offer) {
 			p.pending = nil
@@ -117,6 +124,15 @@ func (cs *Clusters) recordOffer(offer *ledger.Offer) error {
 	if err != nil {
 		return err
 	}
+	return cs.recordUsage(offer)
+}
+
+// usageEvery is how often changes of use are recorded that are too small for the whole offer to be recorded. The
+// accounts know the use of small placements on a large cluster only from them.
+const usageEvery = 10 * time.Minute
+
+// recordUsage records what the placements on a cluster use.
+func (cs *Clusters) recordUsage(offer *ledger.Offer) error {
 	for _, part := range offers.UsageParts(offer.ClusterID, cs.s.Book().Cluster(offer.ClusterID).Used, offer.Used) {
 		if err := cs.s.Record(ledger.Event{Change: &part}); err != nil {
 			return err

@@ -197,7 +197,8 @@ type Cost struct {
 	Runs    bool
 	// Currency is the currency of PerHour, SoFar and ToEnd.
 	Currency string
-	// NotPriced are the reserved resources that the locked price leaves out, see Price.
+	// NotPriced are the reserved resources without a price: those that the locked price leaves out, or
+	// all if the present placement has no price.
 	NotPriced []corev1.ResourceName
 	// SoFar is the sum until AsOf, when the price or the amounts last changed.
 	SoFar money.Sum
@@ -231,7 +232,7 @@ func (r *Reservation) Cost() *Cost {
 		PerHour: m.PerHour(), Runs: runs && m.Price != nil, Currency: bill.Currency,
 		SoFar: bill.Charged, AsOf: bill.Since.Time(), Earlier: bill.Earlier,
 	}
-	if m.Price != nil {
+	if c.NotPriced = m.Amounts.Names(); m.Price != nil {
 		c.NotPriced = m.Price.NotPriced
 	}
 	if m.Price != nil && r.Duration != 0 {
