@@ -226,6 +226,24 @@ func TestActionsOfABrokerChangeItsObjects(t *testing.T) {
 	}
 }
 
+func TestDrainCountsHiddenReservationsAsUnknown(t *testing.T) {
+	broker := serveActions(t, brokerSnapshot(t))
+	for user, says := range map[string]string{"admin": "On it: 1 reservation (1 of rome).", "default": "On it: 1 reservation (1 of rome) that you may list, and perhaps others."} {
+		if _, body := get(t, broker.server, askDrain, user); !strings.Contains(body, says) {
+			t.Errorf("user %s is not told %q:\n%s", user, says, body)
+		}
+	}
+}
+
+func TestFormsThatCannotBeReadAreRefused(t *testing.T) {
+	a := serveActions(t, lenderSnapshot(t))
+	long, body, _ := a.post(t, askRelease, "admin", url.Values{"message": {strings.Repeat("x", maxForm)}})
+	broken, other := get(t, a.server, "/actions/reserve?name=%zz", "admin")
+	if long != http.StatusBadRequest || broken != http.StatusBadRequest || !strings.Contains(body, "too large") || !strings.Contains(other, "invalid URL escape") {
+		t.Errorf("a long form: %d %s\na broken one: %d %s", long, body, broken, other)
+	}
+}
+
 // Answers of the API server are shown as they are, and what the user typed stays in the form.
 func TestRefusedActionsShowTheReason(t *testing.T) {
 	member, broker := serveActions(t, lenderSnapshot(t)), serveActions(t, brokerSnapshot(t))

@@ -278,7 +278,7 @@ func (v *visit) askDrain(form url.Values) (*actionPage, error) {
 	id, cordonOnly := v.snapshot.Broker.FindCluster(about).Spec.ClusterID, form.Get("cordon-only") != ""
 	notice, reason := cmp.Or(form.Get("notice"), "10m"), form.Get("reason")
 	p := &actionPage{
-		Question: fmt.Sprintf("Drain %s? On it: %s. Each moves to another cluster, and waits or ends if none has room at the end of the notice.", id, edits.DescribeAffected(v.snapshot.Broker.Reservations, id)), Button: "Drain",
+		Question: fmt.Sprintf("Drain %s? On it: %s. Each moves to another cluster, and waits or ends if none has room at the end of the notice.", id, edits.DescribeAffected(v.snapshot, id)), Button: "Drain",
 		Fields: []actionField{
 			{Name: "notice", Label: "Notice", Value: notice, Example: "10m", Required: true}, {Name: "reason", Label: "Reason, for the requesters", Value: reason, Example: "maintenance of rack 4"},
 			newCheckbox(form, "cordon-only", "Cordon only: reservations may stay"),

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
 // NewConfig returns an empty BrokerConfig with the only name that is valid.
@@ -38,10 +39,13 @@ func EndDrain(config *brokerv1alpha1.BrokerConfig, id string) bool {
 	return len(config.Spec.Drains) < before
 }
 
-// DescribeAffected counts the reservations that a cluster serves, by requester.
-func DescribeAffected(all []*brokerv1alpha1.Reservation, id string) string {
-	counts, sum := map[string]int{}, 0
-	for _, r := range all {
+// DescribeAffected counts the reservations that a cluster serves, by requester. It says if there may be more.
+func DescribeAffected(s *view.Snapshot, id string) string {
+	counts, sum, others := map[string]int{}, 0, ""
+	if slices.ContainsFunc(s.Gaps, func(g view.Gap) bool { return g.Resource == "reservations" }) {
+		others = " that you may list, and perhaps others"
+	}
+	for _, r := range s.Broker.Reservations {
 		if r.Status.TargetClusterID != id || r.Status.Phase != brokerv1alpha1.ReservationReserved && r.Status.Phase != brokerv1alpha1.ReservationActive {
 			continue
 		}
@@ -49,7 +53,7 @@ func DescribeAffected(all []*brokerv1alpha1.Reservation, id string) string {
 		sum++
 	}
 	if sum == 0 {
-		return "no reservation"
+		return "no reservation" + others
 	}
 	var parts []string
 	for requester, n := range counts {
@@ -60,7 +64,7 @@ func DescribeAffected(all []*brokerv1alpha1.Reservation, id string) string {
 	if sum == 1 {
 		noun = "reservation"
 	}
-	return fmt.Sprintf("%d %s (%s)", sum, noun, strings.Join(parts, ", "))
+	return fmt.Sprintf("%d %s (%s)%s", sum, noun, strings.Join(parts, ", "), others)
 }
 
 // ApproveCluster adds a cluster and its key to approvedClusters. It returns an error unless the cluster has asked to

@@ -74,9 +74,12 @@ func openCluster(flags *genericclioptions.ConfigFlags, warnings rest.WarningHand
 	if raw, err := loader.RawConfig(); err == nil {
 		c.context = raw.CurrentContext
 	}
+	if flags.KubeConfig != nil && *flags.KubeConfig != "" {
+		c.flags = "--kubeconfig " + *flags.KubeConfig
+	}
 	if flags.Context != nil && *flags.Context != "" {
 		c.context = *flags.Context
-		c.flags = "--context " + c.context
+		c.flags = strings.TrimSpace(c.flags + " --context " + c.context)
 	}
 	if err := c.discoverRoles(); err != nil {
 		return nil, err
@@ -155,6 +158,11 @@ func newMapper(scheme *runtime.Scheme) meta.RESTMapper {
 		mapper.Add(kind, scope)
 	}
 	return mapper
+}
+
+// suggest returns a command of this program with the flags that select the cluster.
+func (c *connection) suggest(command string) string {
+	return "kubectl broker " + strings.TrimSpace(c.flags+" "+command)
 }
 
 // isDenied reports whether the API server refused a request because the user lacks the rights.

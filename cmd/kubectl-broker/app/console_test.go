@@ -62,7 +62,7 @@ func testConsoleCosts(t *testing.T, kubeconfig string) {
 	for path, has := range map[string]string{
 		"/costs?by=tenant&from=2026-10-01&to=2026-12-01":    "<td>blue</td>",
 		"/costs?by=provider&from=2026-10-01&to=2026-12-01":  "75 %",
-		"/costs?from=2026-10-01&to=2026-12-01&period=month": "kubectl broker --context broker cost --from 2026-10-01 --to 2026-12-01 --period month",
+		"/costs?from=2026-10-01&to=2026-12-01&period=month": "kubectl broker --kubeconfig " + kubeconfig + " --context broker cost --from 2026-10-01 --to 2026-12-01 --period month",
 		"/costs?from=2026-12-01&to=2026-10-01":              "is empty: the first must be before the second",
 		"/costs?from=yesterday":                             "write a day or a full hour",
 		"/costs?by=reservation":                             "a broker knows requester, tenant, provider, resource",
@@ -78,7 +78,7 @@ func testConsoleCosts(t *testing.T, kubeconfig string) {
 func testConsoleAudit(t *testing.T, kubeconfig string) {
 	open := openConsole(t, kubeconfig, "broker", "-n", "trail")
 	for path, texts := range map[string][]string{
-		"/audit?actor=alice":                             {"<td>alice, as reported by rome</td>", "records 1 to 9 in", "not compared with any member", "kubectl broker --context broker audit log --actor alice", "1 in all"},
+		"/audit?actor=alice":                             {"<td>alice, as reported by rome</td>", "records 1 to 9 in", "not compared with any member", " --context broker audit log --actor alice", "1 in all"},
 		"/audit?kind=acknowledge,end":                    {">5</a>", ">7</a>", "2 in all"},
 		"/audit?record=7":                                {"&#34;reason&#34;: &#34;Expired&#34;", "<dd>the broker (deadlines)</dd>"},
 		"/audit?ended=true&cluster=rome":                 {"<td>alice, as reported by rome</td>", "<td>Expired</td>"},

@@ -63,16 +63,16 @@ func (a *action) drainCluster(ctx context.Context, id string, o *drainOptions) e
 	if err != nil {
 		return err
 	}
-	snapshot, err := c.gatherObjects(ctx, c.scopeNamespace(), a.now(), summary)
+	snapshot, err := c.gatherObjects(ctx, "", a.now(), summary)
 	if err != nil {
 		return err
 	}
 	clusters := snapshot.Broker.Clusters
 	at := slices.IndexFunc(clusters, func(a *brokerv1alpha1.ClusterAdvertisement) bool { return a.Spec.ClusterID == id })
 	if at < 0 {
-		return fmt.Errorf("no cluster %q has advertised: kubectl broker top lists those that have", id)
+		return fmt.Errorf("no cluster %q has advertised: %s lists those that have%s", id, c.suggest("top"), describeGaps(snapshot.Gaps))
 	}
-	affected := edits.DescribeAffected(snapshot.Broker.Reservations, id)
+	affected := edits.DescribeAffected(snapshot, id)
 	question, done := fmt.Sprintf("Drain %s? On it: %s, to leave within %s.", id, affected, o.notice), "drains"
 	if o.cordonOnly {
 		question, done = fmt.Sprintf("Cordon %s? What runs there stays: %s.", id, affected), "is cordoned"

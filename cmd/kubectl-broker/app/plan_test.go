@@ -42,9 +42,9 @@ func (b *pastBench) planInConsole(drained string) {
 	b.t.Helper()
 	open := openConsole(b.t, b.plane.Kubeconfig(), "")
 	for path, texts := range map[string][]string{
-		"/plan?change=drain&notice=0s&cluster=" + drained:   {"1 reservation (1 waits)", `href="/objects/reservation/default/first"`, "kubectl broker plan drain " + drained + " --notice 0s"},
+		"/plan?change=drain&notice=0s&cluster=" + drained:   {"1 reservation (1 waits)", `href="/objects/reservation/default/first"`, " plan drain " + drained + " --notice 0s"},
 		"/plan?change=add&cluster=turin&cpu=8&memory=16Gi":  {"no reservation would lose its capacity", "16Gi"},
-		"/plan?change=demand&cpu=1&memory=1Gi&times=6":      {"Capacity runs out with request", "kubectl broker plan demand --cpu 1 --memory 1Gi --times 6"},
+		"/plan?change=demand&cpu=1&memory=1Gi&times=6":      {"Capacity runs out with request", " plan demand --cpu 1 --memory 1Gi --times 6"},
 		"/plan?change=drain&cluster=lyon":                   {"no cluster &#34;lyon&#34; has advertised: choose one of"},
 		"/plan?change=drain&notice=soon&cluster=" + drained: {"invalid argument &#34;soon&#34; for &#34;--notice&#34; flag"},
 		"/plan?change=add&cluster=turin":                    {"say what the cluster lends"},

@@ -41,7 +41,7 @@ before those whose timeout has passed fail.`))
 			}
 			queue := view.NewQueue(snapshot)
 			if queue.Paused {
-				fmt.Fprintln(p.ErrOut, "the queue is paused: kubectl broker queue resume serves it again")
+				fmt.Fprintf(p.ErrOut, "the queue is paused: %s serves it again\n", (&connection{flags: snapshot.Flags}).suggest("queue resume"))
 			}
 			return p.writeRows(output, queue, queue.Table(snapshot), queue.Gaps, "nothing waits")
 		})

@@ -100,7 +100,7 @@ func (a *action) reserveCapacity(ctx context.Context, name string, f *reserveFla
 
 // awaitActive waits until a request is Active. It prints each new phase and message.
 func (a *action) awaitActive(ctx context.Context, c *connection, d edits.Demand, timeout time.Duration) error {
-	last, why := "", fmt.Sprintf("kubectl broker why %s -n %s says why", d.Ref().Short(), d.GetNamespace())
+	last, why := "", c.suggest("why "+d.Ref().Short()+" -n "+d.GetNamespace())+" says why"
 	late := func() error { return fmt.Errorf("not done after %s: %s", timeout, why) }
 	return c.await(ctx, timeout, d.Object, late, func() (bool, error) {
 		phase, message, current := d.Status()
