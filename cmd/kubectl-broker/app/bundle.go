@@ -96,9 +96,7 @@ func (p *plugin) collectFiles(ctx context.Context, c *connection) ([]bundled, er
 	if err != nil {
 		return nil, err
 	}
-	if err := c.readAllEvents(ctx, snapshot); err != nil {
-		return nil, err
-	}
+	c.readAllEvents(ctx, snapshot)
 	var text bytes.Buffer
 	if err := view.WriteStatus(&text, view.NewStatus(snapshot), snapshot, func(_ view.Level, s string) string { return s }); err != nil {
 		return nil, err
@@ -150,20 +148,15 @@ func hideNames(files []bundled, context string) (string, error) {
 
 // readAllEvents adds the events about objects of this product to the snapshot, or a gap if the user
 // may not list events.
-func (c *connection) readAllEvents(ctx context.Context, s *view.Snapshot) error {
+func (c *connection) readAllEvents(ctx context.Context, s *view.Snapshot) {
 	for _, kind := range view.EventKinds() {
 		events := &corev1.EventList{}
-		err := c.List(ctx, events, client.MatchingFields{"involvedObject.kind": kind}, client.InNamespace(c.scopeNamespace()))
-		if isDenied(err) {
+		if err := c.List(ctx, events, client.MatchingFields{"involvedObject.kind": kind}, client.InNamespace(c.scopeNamespace())); err != nil {
 			s.Gaps = append(s.Gaps, gapOf("events", err))
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading events: %w", err)
+			return
 		}
 		s.Events = append(s.Events, events.Items...)
 	}
-	return nil
 }
 
 func writeContents(out io.Writer, files []bundled) error {

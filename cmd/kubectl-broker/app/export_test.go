@@ -53,6 +53,16 @@ func readRecords(t *testing.T) (string, []trail.Record) {
 	return kept.ID, records
 }
 
+func TestFailedExportsLeaveNoFile(t *testing.T) {
+	name, broken := filepath.Join(t.TempDir(), "journal.jsonl"), errors.New("broken")
+	if err := (&plugin{}).writeExport(name, func(io.Writer) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is left: %v", err)
+	}
+}
+
 func TestSeveralFilesAreVerifiedInARow(t *testing.T) {
 	id, records := readRecords(t)
 	otherID, others := readRecords(t)

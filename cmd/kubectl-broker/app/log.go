@@ -318,7 +318,11 @@ func (p *plugin) writeExport(name string, write func(io.Writer) error) (err erro
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
+	defer func() {
+		if err = errors.Join(err, file.Close()); err != nil {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}()
 	return write(file)
 }
 

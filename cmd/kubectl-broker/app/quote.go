@@ -56,6 +56,9 @@ func (p *plugin) quoteRequest(ctx context.Context, name string, f *quoteFlags, o
 	if f.hold < 0 || f.hold > 0 && name == "" {
 		return newUsageError("--hold makes a Quote: give its name, and a time above zero")
 	}
+	if f.hold > 0 && f.queue {
+		return newUsageError("--hold locks capacity now: leave --queue out")
+	}
 	heard := &view.Warnings{}
 	c, err := openCluster(p.cluster, heard)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -102,6 +103,10 @@ func (c *connection) followChanges(ctx context.Context, known func(runtime.Objec
 		}
 		if isDenied(err) {
 			note("not shown: %s: you may not watch them", resource)
+			continue
+		}
+		if apierrors.IsNotFound(err) {
+			note("not shown: %s: the cluster does not serve this kind", resource)
 			continue
 		}
 		if err != nil {
