@@ -36,15 +36,9 @@ func costQueryOf(r *http.Request) CostQuery {
 	return CostQuery{By: q.Get("by"), From: q.Get("from"), To: q.Get("to"), Period: q.Get("period")}
 }
 
-// values returns the query as the query of an address, without empty fields.
-func (q CostQuery) values() url.Values {
-	values := url.Values{}
-	for name, value := range map[string]string{"by": q.By, "from": q.From, "to": q.To, "period": q.Period} {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
-	return values
+// addressOn returns the address of a path with the query, without empty fields.
+func (q CostQuery) addressOn(path string) string {
+	return addressOf(path, map[string]string{"by": q.By, "from": q.From, "to": q.To, "period": q.Period})
 }
 
 // command returns the kubectl command that shows the same figures.
@@ -114,13 +108,13 @@ func (p *costPage) fillIn(cost *view.Cost, address *url.URL) {
 	if later := month.AddDate(0, 1, 0); cost.Until.IsZero() || !later.After(cost.Until.Time) {
 		p.Later = p.linkToMonth(later)
 	}
-	p.FocusLink = focusPath + "?" + p.values().Encode()
+	p.FocusLink = p.addressOn(focusPath)
 }
 
 func (p *costPage) linkToMonth(month time.Time) string {
 	q := p.CostQuery
 	q.From, q.To = month.Format(time.DateOnly), month.AddDate(0, 1, 0).Format(time.DateOnly)
-	return "/costs?" + q.values().Encode()
+	return q.addressOn("/costs")
 }
 
 func costTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -176,6 +175,8 @@ type tablePage struct {
 	Total   int
 	Next    string
 	Empty   string
+	// Notice is a warning about all rows; "" for none.
+	Notice string
 	// At is the time of the past that the table shows; "" for the present.
 	At string
 	// Actions are links above the table. RowActions are links in each row, nil if there are none.
@@ -262,12 +263,21 @@ func buildQueue(_ context.Context, v *visit) (*content, error) {
 		next = nextPage(v.request.URL, strconv.Itoa(from+rowsPerPage))
 	}
 	data := tablePage{Table: q.Table(v.snapshot), Path: v.request.URL.Path, Total: total, Next: next, Empty: "Nothing waits."}
+	if total > 0 {
+		data.Empty = "No more requests wait than those on the pages before."
+	}
+	if q.Paused {
+		data.Notice = "The queue is paused: nothing is granted to waiting requests."
+	}
 	return &content{Template: "table", Title: "Queue", Command: "kubectl broker queue", Data: data, Gaps: view.DescribeGaps(q.Gaps)}, nil
 }
 
 func buildRequesters(_ context.Context, v *visit) (*content, error) {
 	top := view.NewTopRequesters(v.snapshot)
-	data := tablePage{Table: top.Table(), Path: v.request.URL.Path, Total: len(top.Items), Empty: "Nothing is reserved."}
+	from, end, next := rowsFrom(v.request.URL, len(top.Items))
+	data := tablePage{Path: v.request.URL.Path, Total: len(top.Items), Next: next, Empty: "Nothing is reserved."}
+	top.Items = top.Items[from:end]
+	data.Table = top.Table()
 	for i := range data.Table.Rows {
 		data.Table.Rows[i].Ref = view.Ref{} // the requester may have no advertisement to show
 	}
@@ -340,22 +350,22 @@ func buildReasons(_ context.Context, v *visit) (*content, error) {
 			found = append(found, t)
 		}
 	}
-	data := struct {
-		Terms []view.Term
-		Text  string
-	}{found, v.request.URL.Query().Get("text")}
-	return &content{Template: "reasons", Title: "Conditions and reasons", Command: "kubectl broker reason", Data: data}, nil
+	return newReasonsPage("Conditions and reasons", "kubectl broker reason", v.request.URL.Query().Get("text"), found), nil
 }
 
+// buildReason returns the page about a word, which may be one of another release.
 func buildReason(_ context.Context, v *visit) (*content, error) {
-	word := v.request.PathValue("word")
-	terms := view.Explain(word)
-	if len(terms) == 0 {
-		return nil, errNotFound
+	word, terms := v.request.PathValue("word"), view.Explain(v.request.PathValue("word"))
+	if len(terms) > 0 {
+		word = terms[0].Word
 	}
+	return newReasonsPage(word, "kubectl broker reason "+quoteWord(word), "", terms), nil
+}
+
+func newReasonsPage(title, command, text string, terms []view.Term) *content {
 	data := struct {
 		Terms []view.Term
 		Text  string
-	}{terms, ""}
-	return &content{Template: "reasons", Title: cmp.Or(terms[0].Word, word), Command: "kubectl broker reason " + terms[0].Word, Data: data}, nil
+	}{terms, text}
+	return &content{Template: "reasons", Title: title, Command: command, Data: data}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -187,6 +188,50 @@ func get(t *testing.T, server *httptest.Server, path, token string) (int, string
 		t.Fatal(err)
 	}
 	return response.StatusCode, string(body)
+}
+
+func TestRequestersAreShownInPages(t *testing.T) {
+	s := brokerSnapshot(t)
+	served := s.Broker.FindReservation(view.Ref{Namespace: "default", Name: "served"})
+	for i := range rowsPerPage + 1 {
+		r := served.DeepCopy()
+		r.Spec.RequesterID = fmt.Sprintf("requester-%03d", i)
+		s.Broker.Reservations = append(s.Broker.Reservations, r)
+	}
+	server := serve(t, &fixedObjects{view: s})
+	for path, shows := range map[string]string{"/requesters": `requester-000 requester-099 href="/requesters?after=100"`, "/requesters?after=100": "requester-100 rome"} {
+		_, body := get(t, server, path, "admin")
+		for _, text := range []string{"requester-000", "requester-099", `href="/requesters?after=100"`, "requester-100", "rome"} {
+			if strings.Contains(body, text) != strings.Contains(shows, text) {
+				t.Errorf("%s: want %q: %v", path, text, strings.Contains(shows, text))
+			}
+		}
+	}
+}
+
+func TestPagesSayWhatTheAdministratorHasStopped(t *testing.T) {
+	s := brokerSnapshot(t)
+	s.Broker.Config.Spec.Queue = &brokerv1alpha1.QueueConfig{Paused: true}
+	s.Broker.Config.Spec.Drains = []brokerv1alpha1.ClusterDrain{{ClusterID: "paris", CordonOnly: true}}
+	server := serve(t, &fixedObjects{view: s})
+	for path, texts := range map[string][]string{
+		"/": {"drained: paris (cordoned)", "queue: paused"}, "/queue": {"The queue is paused"}, "/queue?after=100": {"No more requests wait"},
+	} {
+		_, body := get(t, server, path, "admin")
+		for _, text := range texts {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s without %q:\n%s", path, text, body)
+			}
+		}
+	}
+}
+
+// Objects of a newer release can have reasons that this one does not know.
+func TestUnknownReasonsAreNoMissingPages(t *testing.T) {
+	server := serve(t, &fixedObjects{view: brokerSnapshot(t)})
+	if status, body := get(t, server, "/reasons/OfTomorrow", "admin"); status != http.StatusOK || !strings.Contains(body, "No condition or reason contains this text.") {
+		t.Errorf("status %d:\n%s", status, body)
+	}
 }
 
 func TestEveryPageIsAsInItsGoldenFile(t *testing.T) {
