@@ -102,6 +102,7 @@ func TestProviderCannotRedirectLiqo(t *testing.T) {
 		"a node of another reservation":             {node(with("broker.fluidos.eu/reservation", "res-bbbbbbbbbb")), false},
 		"a node of a reservation by an expression":  {node(with("broker.fluidos.eu/reservation", "res-a.*")), false},
 		"a node that wants the pods of a namespace": {node(with("namespace.broker.fluidos.eu/kube-system", "true")), false},
+		"a node of another provider":                {node(with("liqo.io/remote-cluster-id", "oslo")), false},
 		"a node of somebody's request":              {node(with("broker.fluidos.eu/request", "my-request")), false},
 		"a node for everybody":                      {node(with("broker.fluidos.eu/shared", "true")), false},
 		"a node with the hostname of another":       {node(with("kubernetes.io/hostname", "worker")), false},
@@ -116,6 +117,7 @@ func TestProviderCannotRedirectLiqo(t *testing.T) {
 		})
 	}
 	t.Run("later", func(t *testing.T) { m.changesOfIdentities(t) })
+	t.Run("namespaces", func(t *testing.T) { m.changesOfMaps(t) })
 	t.Run("the agent's own changes of namespaces", func(t *testing.T) { m.changesOfNamespaces(t) })
 }
 
@@ -151,6 +153,36 @@ func (m *member) changesOfIdentities(t *testing.T) {
 	id.Spec.AuthParams.SignedCRT = []byte("renewed before the provider moved")
 	if err := m.Update(t.Context(), id); err != nil {
 		t.Errorf("an address that was accepted before: %v", err)
+	}
+}
+
+// changesOfMaps tries what Liqo copies from the provider's status of a NamespaceMap. Virtual kubelets reflect the
+// namespaces that are Accepted.
+func (m *member) changesOfMaps(t *testing.T) {
+	own := &offloadingv1beta1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tenantNS, Name: "paris"},
+		Spec:       offloadingv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"demo": "demo-rome"}},
+	}
+	m.create(own)
+	const accepted, terminating = offloadingv1beta1.MappingAccepted, offloadingv1beta1.MappingTerminating
+	for name, tt := range map[string]struct {
+		namespace, remote string
+		phase             offloadingv1beta1.MappingPhase
+		allowed           bool
+	}{
+		"one that is offloaded":              {"demo", "demo-rome", accepted, true},
+		"one that was offloaded":             {"former", "former-rome", terminating, true},
+		"one that is not offloaded":          {"kube-system", "kube-system-rome", accepted, false},
+		"one that has no name there":         {"kube-system", "", accepted, false},
+		"one that goes to another namespace": {"demo", "stolen", accepted, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			update := own.DeepCopy()
+			update.Status.CurrentMapping = map[string]offloadingv1beta1.RemoteNamespaceStatus{tt.namespace: {RemoteNamespace: tt.remote, Phase: tt.phase}}
+			if err := m.Status().Update(t.Context(), update, client.DryRunAll); tt.allowed && err != nil || !tt.allowed && !isRefused(err) {
+				t.Errorf("allowed: want %v, got %v", tt.allowed, err)
+			}
+		})
 	}
 }
 
