@@ -123,8 +123,8 @@ func newAPIServer(t *testing.T) client.Client {
 		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string {
 			return []string{o.(*corev1.Event).InvolvedObject.Kind}
 		}).
-		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string {
-			return []string{o.(*corev1.Event).InvolvedObject.Name}
+		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string {
+			return []string{string(o.(*corev1.Event).InvolvedObject.UID)}
 		}).
 		WithIndex(&corev1.Event{}, "type", func(o client.Object) []string {
 			return []string{o.(*corev1.Event).Type}

@@ -41,17 +41,18 @@ func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error
 		h.Unplaced, h.WaitingPod = p.opts.Unplaced(s.Name, before)
 	}
 	if h.WaitingPod == "" {
-		p.observeServices(ctx, s)
+		if p.observeMounts(ctx, s); h.WaitingPod == "" {
+			p.observeServices(ctx, s)
+		}
 		return nil
 	}
-	h.Event = p.newestWarning(ctx, h.WaitingPod)
 	namespace, name, _ := strings.Cut(h.WaitingPod, "/")
 	var pod corev1.Pod
 	if found, err := object.Get(ctx, p.opts.Reader, namespace, name, &pod); err != nil || !found {
 		return nil // the condition needs only the name
 	}
-	// Without the UID, kubectl describe does not show an event.
-	h.Ref = &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: pod.UID}
+	h.Event = p.newestWarning(ctx, &pod)
+	h.Ref = refOf(&pod)
 	if h.Unplaced > 0 && !p.opts.Runs(s.Name) {
 		promised, err := p.isPromised(ctx, s.inst, &pod)
 		h.Unserved = promised
@@ -60,24 +61,22 @@ func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error
 	return nil
 }
 
-// newestWarning returns the reason and message of the newest Warning event about a pod on a virtual
-// node, "" if there is none. It ignores the agent's own, and those of this cluster's scheduler, which
-// are older than the pod's node. Liqo records why it cannot copy the pod only in such an event, and
-// copies the events of the provider, whose source ends with "(remote)". If the API server there refuses
-// the pod, the event is about its ShadowPod. An error is only logged: the event explains the condition
-// and decides nothing.
-func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
-	namespace, name, _ := strings.Cut(pod, "/")
+// newestWarning returns the reason and message of the newest Warning event about a pod on a virtual node,
+// "" if there is none. It ignores the agent's own, and those of this cluster's scheduler, which are older
+// than the pod's node. Liqo records why it cannot copy the pod only in such an event, and copies the events
+// of the provider, whose source ends with "(remote)". If the API server there refuses the pod, the copy is
+// about a ShadowPod, with the UID of the pod. Events of an earlier pod of that name, as of a StatefulSet,
+// have another UID. An error is only logged: the event explains the condition and decides nothing.
+func (p consumerSide) newestWarning(ctx context.Context, pod *corev1.Pod) string {
 	var events corev1.EventList
-	err := p.opts.Reader.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{
-		"involvedObject.name": name, "type": corev1.EventTypeWarning,
+	err := p.opts.Reader.List(ctx, &events, client.InNamespace(pod.Namespace), client.MatchingFields{
+		"involvedObject.uid": string(pod.UID), "type": corev1.EventTypeWarning,
 	})
 	if err != nil {
-		p.opts.Log.Error(err, "listing the events of a waiting pod failed", "pod", pod)
+		p.opts.Log.Error(err, "listing the events of a waiting pod failed", "namespace", pod.Namespace, "pod", pod.Name)
 	}
 	events.Items = slices.DeleteFunc(events.Items, func(e corev1.Event) bool {
-		return !slices.Contains([]string{"Pod", "ShadowPod"}, e.InvolvedObject.Kind) || e.Reason == agentv1alpha1.ReasonPodsRejected ||
-			e.Reason == "FailedScheduling" && !strings.HasSuffix(e.Source.Component, "(remote)")
+		return e.Reason == agentv1alpha1.ReasonPodsRejected || e.Reason == "FailedScheduling" && !strings.HasSuffix(e.Source.Component, "(remote)")
 	})
 	if err != nil || len(events.Items) == 0 {
 		return ""
@@ -144,27 +143,56 @@ func isConstrained(pod *corev1.PodSpec) bool {
 		})
 }
 
-// reflections holds the newest event about each EndpointSlice of a namespace, for one provider.
+// refOf returns a reference to a pod for an event. Without the UID, kubectl describe does not show the event.
+func refOf(pod *corev1.Pod) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
+
+// reflections holds the newest event about each object of a kind in a namespace, for one provider.
 type reflections struct {
 	// at is when the events were listed.
 	at     time.Time
 	newest map[string]*corev1.Event
 }
 
+// observeMounts finds a pod that waits for a ConfigMap or Secret which the provider refuses, for example because it is
+// too large. The pod's own events only say that the object is not found. Errors are only logged.
+func (p consumerSide) observeMounts(ctx context.Context, s *consumerScene) {
+	for _, namespace := range s.inst.Spec.Namespaces {
+		refused := append(p.refusalsOf(ctx, "ConfigMap", namespace, s), p.refusalsOf(ctx, "Secret", namespace, s)...)
+		if len(refused) == 0 {
+			continue
+		}
+		var pods corev1.PodList
+		if err := p.opts.Reader.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{"spec.nodeName": s.Name}); err != nil {
+			p.opts.Log.Error(err, "listing the pods of a virtual node failed", "namespace", namespace, "node", s.Name)
+			return
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if pod.Status.Phase != corev1.PodPending {
+				continue
+			}
+			why := p.newestWarning(ctx, pod)
+			for _, e := range refused {
+				if o := e.InvolvedObject; strings.Contains(why, strings.ToLower(o.Kind)) && strings.Contains(why, fmt.Sprintf("%q not found", o.Name)) {
+					s.Health.Unaccepted, s.Health.WaitingPod, s.Health.Ref = 1, namespace+"/"+pod.Name, refOf(pod)
+					s.Health.Event = fmt.Sprintf("%s %q: %s", o.Kind, o.Name, textOf(e))
+					return
+				}
+			}
+		}
+	}
+}
+
 // observeServices finds a Service of the placement's namespaces whose endpoints the provider refuses,
-// for example because the provider's namespace has a Service of that name. Liqo says so only in
-// events about EndpointSlices, which it repeats as long as it retries. Errors are only logged: the
+// for example because the provider's namespace has a Service of that name. Errors are only logged: the
 // Service explains the condition and decides nothing.
 func (p consumerSide) observeServices(ctx context.Context, s *consumerScene) {
 	for _, namespace := range s.inst.Spec.Namespaces {
-		found := p.reflectionsOf(ctx, namespace, s)
-		for _, name := range slices.Sorted(maps.Keys(found)) {
-			e := found[name]
-			if e.Type != corev1.EventTypeWarning || !e.CreationTimestamp.Time.Before(s.now.Add(-acceptWithin)) {
-				continue
-			}
+		for _, e := range p.refusalsOf(ctx, "EndpointSlice", namespace, s) {
 			endpoints := object.NewMetadata(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"))
-			if exists, err := object.Get(ctx, p.opts.Reader, namespace, name, endpoints); err != nil || !exists {
+			if exists, err := object.Get(ctx, p.opts.Reader, namespace, e.InvolvedObject.Name, endpoints); err != nil || !exists {
 				continue // the event of a deleted object stays for a while
 			}
 			if service := endpoints.GetLabels()[discoveryv1.LabelServiceName]; service != "" {
@@ -176,30 +204,42 @@ func (p consumerSide) observeServices(ctx context.Context, s *consumerScene) {
 	}
 }
 
-// reflectionsOf lists the events about EndpointSlices at most once per healthInterval.
-func (p consumerSide) reflectionsOf(ctx context.Context, namespace string, s *consumerScene) map[string]*corev1.Event {
-	key := namespace + "/" + s.Provider
-	if known, ok := p.reflections[key]; ok && s.now.Before(known.at.Add(healthInterval)) {
-		return known.newest
+// refusalsOf returns the newest event about each object of a kind that the provider refuses, sorted by the objects'
+// names. Liqo says so only in events, which it repeats as long as it retries. It lists them at most once per
+// healthInterval.
+func (p consumerSide) refusalsOf(ctx context.Context, kind, namespace string, s *consumerScene) (refused []*corev1.Event) {
+	key := kind + "/" + namespace + "/" + s.Provider
+	known, ok := p.reflections[key]
+	if !ok || !s.now.Before(known.at.Add(healthInterval)) {
+		maps.DeleteFunc(p.reflections, func(_ string, r reflections) bool { return !s.now.Before(r.at.Add(healthInterval)) })
+		known = reflections{s.now, p.listReflections(ctx, kind, namespace, s.Provider)}
+		p.reflections[key] = known
 	}
-	maps.DeleteFunc(p.reflections, func(_ string, r reflections) bool { return !s.now.Before(r.at.Add(healthInterval)) })
+	for _, name := range slices.Sorted(maps.Keys(known.newest)) {
+		if e := known.newest[name]; e.Type == corev1.EventTypeWarning && e.CreationTimestamp.Time.Before(s.now.Add(-acceptWithin)) {
+			refused = append(refused, e)
+		}
+	}
+	return refused
+}
+
+func (p consumerSide) listReflections(ctx context.Context, kind, namespace, provider string) map[string]*corev1.Event {
 	var events corev1.EventList
-	err := p.opts.Reader.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.kind": "EndpointSlice"})
+	err := p.opts.Reader.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.kind": kind})
 	if err != nil {
-		p.opts.Log.Error(err, "listing the events of EndpointSlices failed", "namespace", namespace)
+		p.opts.Log.Error(err, "listing events failed", "namespace", namespace, "about", kind)
 	}
 	newest := map[string]*corev1.Event{}
 	for i := range events.Items {
 		e := &events.Items[i]
 		name := e.InvolvedObject.Name
-		if !strings.Contains(e.Message, fmt.Sprintf("to cluster %q", s.Provider)) {
+		if !strings.Contains(e.Message, fmt.Sprintf("to cluster %q", provider)) {
 			continue
 		}
 		if known := newest[name]; known == nil || lastSeen(known).Before(lastSeen(e)) {
 			newest[name] = e
 		}
 	}
-	p.reflections[key] = reflections{s.now, newest}
 	return newest
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -17,7 +18,7 @@ func TestHealthQuotesNewestWarningOfThePod(t *testing.T) {
 	now := time.Now()
 	event := func(name, pod, kind, reason string, change func(*corev1.Event)) client.Object {
 		e := &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: pod},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: pod, UID: types.UID(pod + "-uid")},
 			Type: kind, Reason: reason, Message: "line one\n  line two", LastTimestamp: metav1.NewTime(now),
 		}
 		change(e)
@@ -54,9 +55,11 @@ func TestHealthQuotesNewestWarningOfThePod(t *testing.T) {
 			event("a", "p", "Warning", "FailedReflection", at(-time.Minute)),
 			event("b", "p", "Warning", "FailedCreatePod", func(e *corev1.Event) { e.InvolvedObject.Kind = "ShadowPod" }),
 		}, "FailedCreatePod: line one line two"},
-		"events of other pods and kinds do not count": {[]client.Object{
+		"events of other pods do not count, nor successes": {[]client.Object{
 			event("a", "q", "Warning", "FailedReflection", at(0)), event("b", "p", "Normal", "SuccessfulReflection", at(0)),
-			event("c", "p", "Warning", "FailedReflection", func(e *corev1.Event) { e.InvolvedObject.Kind = "ReplicaSet" }),
+		}, ""},
+		"events of an earlier pod of that name do not count": {[]client.Object{
+			event("a", "p", "Warning", "FailedReflection", func(e *corev1.Event) { e.InvolvedObject.UID = "earlier" }),
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +68,8 @@ func TestHealthQuotesNewestWarningOfThePod(t *testing.T) {
 				for _, e := range tt.events {
 					w.check(w.sites["rome"].client.Create(t.Context(), e))
 				}
-				if got := (consumerSide{w.sites["rome"].peering}).newestWarning(t.Context(), "demo/p"); got != tt.want {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "p", UID: "p-uid"}}
+				if got := (consumerSide{w.sites["rome"].peering}).newestWarning(t.Context(), pod); got != tt.want {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
 			})

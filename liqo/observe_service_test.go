@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -79,6 +80,63 @@ func TestServiceThatTheProviderRefusesIsReported(t *testing.T) {
 				}
 				if diff := cmp.Diff(want, state.Concerned); diff != "" {
 					t.Errorf("the object of the event (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestPodThatWaitsForARefusedObjectIsReported(t *testing.T) {
+	event := func(kind, name, uid, reason, text string) client.Object {
+		return &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: kind + name, CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Minute))},
+			InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: "demo", Name: name, UID: types.UID(uid)},
+			Type:           "Warning", Reason: reason, Message: text,
+		}
+	}
+	refused := func() client.Object {
+		return event("ConfigMap", "big", "big-uid", "FailedReflection", `Error reflecting object to cluster "paris": configmaps big has 70000 bytes`)
+	}
+	waits := func(object string) client.Object {
+		return event("Pod", "p", "p-uid", "FailedMount", `MountVolume.SetUp failed for volume "v" : `+object+" not found")
+	}
+	pod := func(phase corev1.PodPhase) client.Object {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "p", UID: "p-uid"},
+			Spec:       corev1.PodSpec{NodeName: "res-a-1"}, Status: corev1.PodStatus{Phase: phase, HostIP: "1.2.3.4"},
+		}
+	}
+	for name, tt := range map[string]struct {
+		objects  func() []client.Object
+		reported bool
+	}{
+		"it is too large":              {func() []client.Object { return []client.Object{refused(), waits(`configmap "big"`), pod("Pending")} }, true},
+		"the pod runs by now":          {func() []client.Object { return []client.Object{refused(), waits(`configmap "big"`), pod("Running")} }, false},
+		"the pod waits for another":    {func() []client.Object { return []client.Object{refused(), waits(`configmap "none"`), pod("Pending")} }, false},
+		"the pod waits for a Secret":   {func() []client.Object { return []client.Object{refused(), waits(`secret "big"`), pod("Pending")} }, false},
+		"the provider refuses nothing": {func() []client.Object { return []client.Object{waits(`configmap "big"`), pod("Pending")} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.reserve("rome", "paris", "res-a")
+				w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+				for _, o := range tt.objects() {
+					w.check(w.sites["rome"].client.Create(t.Context(), o))
+				}
+				p := w.sites["rome"].peering
+				none := func(string, time.Time) (int, string) { return 0, "" }
+				p.opts.Unaccepted, p.opts.Unplaced = none, none
+				inst := w.consumes("rome", "res-a")
+				inst.Spec.Namespaces = []string{"demo"}
+				state, err := p.Consume(t.Context(), inst)
+				w.check(err)
+				const why = `such as "demo/p": ConfigMap "big": FailedReflection: Error reflecting object to cluster "paris": configmaps big has 70000 bytes;`
+				if got := state.Health.Reason == agentv1alpha1.ReasonPodsRejected && strings.Contains(state.Health.Message, why); got != tt.reported {
+					t.Errorf("got %+v, want reported %v", state.Health, tt.reported)
+				}
+				if named := state.Concerned != nil && state.Concerned.UID == "p-uid"; named != tt.reported {
+					t.Errorf("the object of the event is %v", state.Concerned)
 				}
 			})
 		})

@@ -88,7 +88,7 @@ type Peering struct {
 	opts    Options
 	mailbox *handshake.Mailbox
 	// drainer and reflections have no lock; only the goroutine that calls Consume uses them.
-	// reflections holds what observeServices has read.
+	// reflections holds what refusalsOf has read.
 	drainer     *drain.Drainer
 	reflections map[string]reflections
 	network     *network.Connector

@@ -18,7 +18,8 @@ type HealthView struct {
 	Unreachable string
 	// Unaccepted counts the pods that were bound to the node more than acceptWithin ago and still
 	// have no copy at the provider. If there are none, Unplaced counts the pods whose copy
-	// has no node there. WaitingPod is one of them, as namespace/name.
+	// has no node there. WaitingPod is one of them, as namespace/name. If there are none either,
+	// Unaccepted is 1 for a pod that waits for an object which the provider refuses.
 	Unaccepted, Unplaced int
 	WaitingPod           string
 	// Unserved is true when the provider has promised a node for WaitingPod, which has none, and no
