@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A virtual kubelet ignores changes of a running pod's amounts and containers, so the API server refuses them.
-func TestRunningPodsOfReservationsCannotBeResizedOrDebugged(t *testing.T) {
+// A virtual kubelet ignores changes of a running pod's spec, so the API server refuses them.
+func TestRunningPodsOfReservationsCannotBeChanged(t *testing.T) {
 	c := startCluster(t)
 	for _, obj := range render(t, agentNamespace, "").Objects {
 		if strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") && strings.HasSuffix(obj.GetName(), "-edits") {
@@ -32,8 +32,13 @@ func TestRunningPodsOfReservationsCannotBeResizedOrDebugged(t *testing.T) {
 		}
 		c.check(c.Get(t.Context(), client.ObjectKeyFromObject(p), p))
 		change(p)
+		if subresource == "" {
+			return c.Update(t.Context(), p, client.DryRunAll)
+		}
 		return c.SubResource(subresource).Update(t.Context(), p, client.DryRunAll)
 	}
+	image := func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }
+	label := func(p *corev1.Pod) { p.Labels = map[string]string{"liqo.io/shadowPod": "true"} }
 	resize := func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
 		p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("3")
@@ -52,7 +57,16 @@ func TestRunningPodsOfReservationsCannotBeResizedOrDebugged(t *testing.T) {
 	if err := change("offloaded", "res-aaaaaaaaaa-1", "ephemeralcontainers", debug); err == nil || !strings.Contains(err.Error(), "use kubectl exec, or kubectl debug with --copy-to") {
 		t.Errorf("an ephemeral container: %v", err)
 	}
+	if err := change("offloaded", "res-aaaaaaaaaa-1", "", image); err == nil || !strings.Contains(err.Error(), "change the workload") {
+		t.Errorf("another image: %v", err)
+	}
+	if err := change("offloaded", "res-aaaaaaaaaa-1", "", label); err != nil {
+		t.Errorf("a label: %v", err)
+	}
 	for name, node := range map[string]string{"local": "worker", "pending": "", "similar": "res-worker"} {
+		if err := change(name, node, "", image); err != nil {
+			t.Errorf("%s: another image: %v", name, err)
+		}
 		if err := change(name, node, "resize", resize); err != nil {
 			t.Errorf("%s: a resize: %v", name, err)
 		}
