@@ -71,6 +71,22 @@ func TestSpansFollowAReservation(t *testing.T) {
 	})
 }
 
+func TestForgottenClusterEndsReleases(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		spans := f.traceSpans()
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "16", "64Gi")
+		r := f.runs(f.reserve("rome", "request-1", request("4", "8Gi")))
+		f.release("rome", r.Name)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
+		spans()
+		time.Sleep(10 * time.Minute) // until paris is Inactive
+		synctest.Wait()
+		runtest.Check(t, f.ForgetCluster(context.Background(), "paris"))
+		wantSpans(t, spans(), `release/0 of rome at "" took 10m0s`)
+	})
+}
+
 func TestSpansOfPlacementsThatFail(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		spans := f.traceSpans()

@@ -10,7 +10,7 @@
 //	├─ queue                     broker    while the request waited for capacity
 //	├─ deliver                   broker    one placement, from its grant until its node is Ready
 //	├─ acknowledge               broker    one placement, until the provider has accepted it
-//	├─ decide, await slice       provider  one placement, see docs/tracing.md
+//	├─ decide, …, await slice    provider  one placement, see docs/tracing.md
 //	├─ peer, set up node         consumer  one placement, see docs/tracing.md
 //	├─ release                   broker    until nothing of the reservation is left
 //	├─ drain and remove          consumer  one placement, from its end until nothing of it is left there

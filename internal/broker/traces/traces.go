@@ -22,11 +22,16 @@ type traces struct {
 func New(journal string, record func(tracing.Span)) term.Observer { return &traces{journal, record} }
 
 func (t *traces) Observe(e term.Event) {
+	for _, r := range e.Several { // their cluster was forgotten
+		if r.Over() && !r.Closed {
+			t.recordSpan(t.spanOf(r, e.At), "release", r.EndedAt, "")
+		}
+	}
 	r := e.Changed
 	if r == nil {
 		return
 	}
-	whole := tracing.Span{Journal: t.journal, Reservation: r.Name, Requester: r.Requester, Ended: e.At}
+	whole := t.spanOf(r, e.At)
 	if !e.Prior.Waiting.IsZero() && r.Waiting == nil {
 		t.recordSpan(whole, "queue", e.Prior.Waiting, string(r.EndReason))
 	}
@@ -54,6 +59,11 @@ func (t *traces) Observe(e term.Event) {
 	}
 }
 
+func (t *traces) spanOf(r *ledger.Reservation, ended time.Time) tracing.Span {
+	return tracing.Span{Journal: t.journal, Reservation: r.Name, Requester: r.Requester, Ended: ended}
+}
+
+// wasReadyElsewhere reports whether another placement of a reservation has been Ready.
 func wasReadyElsewhere(r *ledger.Reservation, p *ledger.Placement) bool {
 	for i := range r.Placements {
 		if other := &r.Placements[i]; other != p && other.EverReady {
