@@ -26,24 +26,40 @@ func (rs *Reservations) Decide(q *requests.Request, tried ledger.Tried) (*term.D
 	for {
 		request, winner := rs.s.ChooseProvider(q, tried)
 		recorded, err := rs.recordOffersFor(winner)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case recorded:
-			rs.s.ServeWaiting()
-		case winner == "":
-			return rs.decideElastic(q, tried)
-		case !served && rs.s.WouldJump(q, winner):
-			served = true
-			rs.s.ServeWaiting()
-		default:
-			return rs.s.Explain(request, q, winner), nil
 		}
+		if recorded {
+			rs.s.ServeWaiting()
+			continue
+		}
+		var choice *term.Decision
+		if winner != "" {
+			choice = rs.s.Explain(request, q, winner)
+		} else if choice, err = rs.decideElastic(q, tried); err != nil {
+			return nil, err
+		}
+		if served || !rs.wouldJump(q, choice) {
+			return choice, nil
+		}
+		served = true
+		rs.s.ServeWaiting()
 	}
 }
 
+// wouldJump reports whether the choice would take capacity from a waiting request with precedence, on
+// existing nodes or on those that its provider creates.
+func (rs *Reservations) wouldJump(q *requests.Request, choice *term.Decision) bool {
+	jumps := rs.s.WouldJump(q, choice.Provider)
+	if jumps || !choice.OnNewNodes {
+		return jumps
+	}
+	defer rs.s.SupposeElastic()()
+	return rs.s.WouldJump(q, choice.Provider)
+}
+
 // decideElastic chooses a provider for a request that does not fit anywhere, among those that can create
-// nodes. It refuses the request if a waiting request comes first on these nodes.
+// nodes.
 func (rs *Reservations) decideElastic(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
 	undo := rs.s.SupposeElastic()
 	if undo == nil {
@@ -52,7 +68,7 @@ func (rs *Reservations) decideElastic(q *requests.Request, tried ledger.Tried) (
 	defer undo()
 	request := rs.s.NewDecisionRequest(q, tried)
 	winner, ok := rs.s.PickBest(request, q.Target)
-	if !ok || rs.s.WouldJump(q, winner) {
+	if !ok {
 		return nil, rs.s.ExplainRefusal(q, tried)
 	}
 	choice := rs.s.Explain(request, q, winner)
@@ -83,7 +99,7 @@ func (rs *Reservations) ReplacePlacement(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
-	if !rs.s.SettledAt().IsZero() && rs.s.WouldJump(q, c.Provider) {
+	if !rs.s.SettledAt().IsZero() && rs.wouldJump(q, c) {
 		return nil // tried again when the recovery is over
 	}
 	rs.s.Log().Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.Provider, "reason", r.Current().Withdrawn)

@@ -149,10 +149,10 @@ func (rs *Reservations) enqueueRequest(q *requests.Request, why *fault.Error) (*
 func (rs *Reservations) DecideNew(q *requests.Request) (*term.Decision, error) {
 	choice, err := rs.Decide(q, ledger.Tried{})
 	recovering := !rs.s.SettledAt().IsZero()
-	if recovering && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.WouldJump(q, choice.Provider)) {
+	if recovering && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.wouldJump(q, choice)) {
 		return nil, rs.s.ErrRecovering()
 	}
-	if err == nil && rs.s.IsPaused() && rs.s.WouldJump(q, choice.Provider) {
+	if err == nil && rs.s.IsPaused() && rs.wouldJump(q, choice) {
 		return nil, rs.errPaused(choice)
 	}
 	return choice, err
