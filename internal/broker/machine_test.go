@@ -159,6 +159,8 @@ func (m *machine) compare(why cause) error {
 	slices.SortStableFunc(changed, func(a, b string) int { return cmp.Compare(m.changedAt(a), m.changedAt(b)) })
 	for _, name := range changed {
 		m.pending[name] = true
+	}
+	for _, name := range changed {
 		// The standing placements of all reservations are noted first, because a victim may have
 		// changed again after the reservation that took its place.
 		if err := m.followStanding(name, m.session.book.Reservation(name), now, why); err != nil {
@@ -188,7 +190,7 @@ func (m *machine) compare(why cause) error {
 			return err
 		}
 	}
-	return errors.Join(m.overdue(now), m.closedRightly(now), m.nodesInTime(now, m.began), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(recovery.ListenGrace)))
+	return errors.Join(m.overdue(now), m.closedRightly(now), m.nodesInTime(now, m.began), m.createdInTime(now, m.began), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(recovery.ListenGrace)))
 }
 
 // changedAt returns the position of a reservation's last change; 0 if the reservation is forgotten.
@@ -281,6 +283,7 @@ var kinds = []struct {
 	{"release", 6, (*machine).releaseOne},
 	{"shut", 2, (*machine).shutKey},
 	{"acknowledge", 10, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateAcknowledged)},
+	{"provision", 6, (*machine).provision},
 	{"refuse", 3, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateRefused)},
 	{"provider gone", 12, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateGone)},
 	{"ready", 8, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateReady)},
@@ -369,9 +372,13 @@ func amountsOf(r v1.Amounts) quantity.Amounts {
 func (m *machine) advertise(c choose) (cause, error) {
 	id := oneOf(c, "paris", "paris", "paris", "berlin", "berlin", "rome")
 	m.sequence++
+	cores, created := 4+c(9), anyNewNodes(c)
+	if known := m.lenders[id]; known != nil && known.created.count > 0 && c(3) == 0 {
+		cores, created = int(known.amounts[corev1.ResourceCPU]/1000)+4, known.created.oneCreated(c)
+	}
 	adv := &v1.Advertisement{
 		ClusterID: id, EndpointURL: endpointOf(id), Epoch: m.anyEpoch(c, id), Sequence: m.sequence, Timestamp: m.now().Add(time.Duration(c(101)-50) * time.Hour),
-		Allocatable: v1.Amounts{"cpu": strconv.Itoa(4 + c(9)), "memory": "64Gi"}, Allocated: v1.Amounts{"cpu": strconv.Itoa(c(3))},
+		Allocatable: v1.Amounts{"cpu": strconv.Itoa(cores), "memory": "64Gi"}, Allocated: v1.Amounts{"cpu": strconv.Itoa(c(3))},
 	}
 	if c(5) == 0 {
 		adv.Sequence -= int64(1 + c(40))
@@ -380,6 +387,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 	said := &lender{
 		amounts: quantity.Amounts{corev1.ResourceCPU: amountsOf(v1.Amounts{"cpu": adv.Allocatable["cpu"]})[corev1.ResourceCPU], corev1.ResourceMemory: 64 << 30},
 		own:     amountsOf(adv.Allocated), price: int64(c(4)), used: map[string]quantity.Amounts{}, recalls: map[string]time.Time{}, unheard: map[string]bool{}, agent: true, heard: m.now(),
+		created: created,
 	}
 	adv.Cost = costOf(said)
 	for _, name := range m.names {
@@ -403,6 +411,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 	m.anyVacant(c, adv)
 	said.nodes = anyNodes(c)
 	said.nodes.describe(adv)
+	said.created.describe(adv, said.nodes)
 	if err := m.publish(adv, said); err != nil {
 		return cause{}, err
 	}
@@ -722,6 +731,7 @@ func simulate(seed int64, steps int) (map[string]int, error) {
 			return nil, fmt.Errorf("%w (again with -broker.seed=%d)", err, seed)
 		}
 	}
+	m.did["granted on new nodes"] = m.onNewNodes
 	return m.did, nil
 }
 

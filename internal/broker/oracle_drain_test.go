@@ -23,7 +23,7 @@ func (o *oracle) isHeldBack(key keyOf, request *v1.ReservationRequest, able []st
 	asked := &told{keyOf: key, request: request}
 	return o.rules.paused && slices.ContainsFunc(able, func(id string) bool {
 		for _, other := range o.told {
-			if other.waiting != nil && o.isBefore(other, asked) && o.takes(id, other.amounts, other) {
+			if other.waiting != nil && o.isBefore(other, asked) && (o.takes(id, other.amounts, other) || o.creates(id, other.amounts, other.timeLeft(time.Time{}))) {
 				return true
 			}
 		}

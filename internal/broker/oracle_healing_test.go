@@ -69,7 +69,7 @@ func (r *told) keptFrom(id string, now time.Time) string {
 func (o *oracle) askedBefore(r *told, id string, now time.Time) string {
 	failed := func(id string) bool { n, _, _ := r.failuresOf(id); return n > 0 }
 	last := failed(id) || o.suspended.avoids(r.requester, id) && o.before.avoids(r.requester, id)
-	if !last || len(o.pending) > 0 || r.waiting != nil && r.waiting.preempts == id {
+	if !last || !o.isAlone(r) || r.waiting != nil && r.waiting.preempts == id {
 		return ""
 	}
 	for _, other := range slices.Sorted(maps.Keys(o.lenders)) {
@@ -211,6 +211,7 @@ func (m *machine) repeat(id string, said *lender, links ...v1.Link) error {
 		}
 	}
 	said.nodes.describe(adv)
+	said.created.describe(adv, said.nodes)
 	if _, err := m.PublishAdvertisement(context.Background(), id, adv); err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	case answer.ClusterID == "" && answer.Name == "" && (len(able) == 0 || m.isHeldBack(key, request, able)):
 		return cause{}, nil
 	case !slices.Contains(able, answer.ClusterID):
-		return cause{}, fmt.Errorf("%s is to hold %v, only %v could", answer.ClusterID, request.Resources, able)
+		return cause{}, fmt.Errorf("%q is to hold %v, only %v could: %s", answer.ClusterID, request.Resources, able, answer.Message)
 	}
 	p := &pledge{
 		keyOf: key, name: answer.Name, request: request, amounts: amounts, provider: answer.ClusterID,
@@ -103,7 +103,7 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 		return cause{}, fmt.Errorf("quote %s is held until %s, want %s", p.name, answer.HeldUntil, p.until)
 	}
 	if now.Sub(m.began) >= recovery.ListenGrace {
-		if err := m.inTurn(&told{keyOf: key, name: p.name, request: request, amounts: amounts}, p.provider, now); err != nil {
+		if err := m.inTurn(&told{keyOf: key, name: p.name, request: request, amounts: amounts, duration: time.Duration(request.DurationSeconds) * time.Second}, p.provider, now); err != nil {
 			return cause{}, fmt.Errorf("quote %s: %w", p.name, err)
 		}
 	}

@@ -33,14 +33,18 @@ func (n offeredNodes) describe(adv *v1.Advertisement) {
 	for _, u := range adv.Usage {
 		left = left.Sub(amountsOf(u.Used))
 	}
-	shape := v1.NodeShape{Count: 1, Free: written(left.Max(nil))}
+	adv.NodeShapes = []v1.NodeShape{n.shape(1, written(left.Max(nil)))}
+}
+
+func (n offeredNodes) shape(count int32, free v1.Amounts) v1.NodeShape {
+	shape := v1.NodeShape{Count: count, Free: free}
 	if n.label != "" {
 		shape.NodeLabels = v1.Labels{"disk": n.label}
 	}
 	if n.taint != "" {
 		shape.Taints = []brokerv1alpha1.Taint{{Key: "dedicated", Value: brokerv1alpha1.LabelValue(n.taint), Effect: "NoSchedule"}}
 	}
-	adv.NodeShapes = []v1.NodeShape{shape}
+	return shape
 }
 
 // anyPlace makes some requests select nodes or tolerate taints.

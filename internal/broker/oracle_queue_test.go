@@ -199,7 +199,7 @@ func (o *oracle) suffices(id string, r *told, gone []ledger.PlacementRef) bool {
 func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 	// If other reservations changed in this step too, the state at the time of the grant is
 	// unknown.
-	if len(o.pending) > 0 || known.waiting != nil && known.waiting.preempts == id {
+	if !o.isAlone(known) || known.waiting != nil && known.waiting.preempts == id {
 		return nil
 	}
 	// The reservation may have waited within this step, and its victim may have left in the same
@@ -212,7 +212,8 @@ func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 			return nil
 		}
 	}
-	if !o.takes(id, known.amounts, known) {
+	onNewNodes := !o.takes(id, known.amounts, known)
+	if onNewNodes && !o.creates(id, known.amounts, known.timeLeft(now)) {
 		return fmt.Errorf("it takes from %s what is kept there for another", id)
 	}
 	if o.rules.paused && len(known.placements) > 0 {
@@ -223,7 +224,7 @@ func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 		// reservation that began to wait in this step is skipped: the order within the step is
 		// unknown.
 		waits := other != known && other.waiting != nil && other.waiting.preempts != id && other.waiting.came < o.earlier
-		if waits && o.isBefore(other, known) && o.mayServe(id, other, now) && o.takes(id, other.amounts, other) {
+		if waits && o.isBefore(other, known) && o.mayServe(id, other, now) && (o.takes(id, other.amounts, other) || onNewNodes && o.creates(id, other.amounts, other.timeLeft(now))) {
 			return fmt.Errorf("out of turn: %s of priority %d waits and comes before it", other.name, o.priority(other))
 		}
 	}
@@ -318,6 +319,8 @@ func (o *oracle) neglects(id string, r *told, now time.Time) error {
 		return nil
 	case o.takes(id, r.amounts, r):
 		return fmt.Errorf("reservation %s waits for %v, and %s has room", r.name, r.amounts, id)
+	case o.creates(id, r.amounts, r.timeLeft(now)):
+		return fmt.Errorf("reservation %s waits for %v, and %s can create nodes", r.name, r.amounts, id)
 	case !o.rules.preempts || slices.ContainsFunc(r.waiting.victims, o.holds) || o.dependsOnNodes(r.request, id):
 		return nil
 	}
@@ -395,6 +398,11 @@ func (m *machine) configuredRightly() error {
 		return fmt.Errorf("the book has the configuration %s, in force is %s", got, want)
 	}
 	return nil
+}
+
+// isAlone reports whether no other reservation changed in this step that the oracle has not examined.
+func (o *oracle) isAlone(r *told) bool {
+	return len(o.pending) == 0 || len(o.pending) == 1 && o.pending[r.name]
 }
 
 func nobody(*told) bool { return false }

@@ -42,6 +42,8 @@ type oracle struct {
 	delivered map[string]bool
 	// forgot is the cluster that was forgotten in this step, "" for none.
 	forgot string
+	// onNewNodes counts the placements for which a lender had to create nodes.
+	onNewNodes int
 	// suspended holds the blocked pairs after this step, before those after the previous one.
 	suspended, before suspensions
 }
@@ -56,7 +58,9 @@ type lender struct {
 	// own is the sum of the requests of the cluster's own pods.
 	own   quantity.Amounts
 	nodes offeredNodes
-	used  map[string]quantity.Amounts
+	// created are the nodes that it can create.
+	created newNodes
+	used    map[string]quantity.Amounts
 	// recalls holds the ends of the lender's recalls, by placement name.
 	recalls map[string]time.Time
 	// unheard holds recalls that take effect only when repeated: they were reported while the
@@ -103,6 +107,8 @@ type told struct {
 	// closed is true if the reservation was Released or Failed before this step.
 	closed     bool
 	placements []promise
+	// creation is the time in which a provider creates nodes for a placement, nil for none.
+	creation *creation
 	// left is the index of the placement that was given up last before the reservation ended.
 	left int
 	// taken is true if the capacity of its first placement was held for a quote, which is pledge.
@@ -122,7 +128,9 @@ type promise struct {
 	price int64
 	// amounts are the amounts that the provider reported to hold. If the placement was given up
 	// before the provider answered a change, they are the most that the provider may hold.
-	amounts      quantity.Amounts
+	amounts quantity.Amounts
+	// assigned is when it was granted.
+	assigned     time.Time
 	acknowledged bool
 	// ackedAt is when the provider acknowledged the placement. connecting is when the requester
 	// reported that only the network is missing; zero if the report had no effect.
@@ -197,11 +205,11 @@ func (o *oracle) lends(id string, now time.Time) bool {
 	return true
 }
 
-// candidates returns the lenders, in any order, that may provide amounts for a requester now.
-func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time.Time) []string {
+// candidates returns the lenders, in any order, that have room and may provide for a requester now.
+func (o *oracle) candidates(requester string, now time.Time, hasRoom func(id string) bool) []string {
 	var out []string
 	for id := range o.lenders {
-		if _, cordoned := o.rules.drains[id]; !cordoned && id != requester && o.lends(id, now) && o.reaches(requester, id, now) && !o.suspended.keep(requester, id) && o.takes(id, amounts, nil) {
+		if _, cordoned := o.rules.drains[id]; !cordoned && id != requester && o.lends(id, now) && o.reaches(requester, id, now) && !o.suspended.keep(requester, id) && hasRoom(id) {
 			out = append(out, id)
 		}
 	}
@@ -219,12 +227,20 @@ func (o *oracle) affords(request *v1.ReservationRequest, id string, amounts quan
 	return price > 0 && o.lenders[id].pricesMemory() && price*amounts[corev1.ResourceCPU] <= most*1000
 }
 
-// able returns the lenders, in any order, that may serve a request now.
+// able returns the lenders, in any order, that may serve a request now: if none has room on existing nodes, those that
+// can create nodes.
 func (o *oracle) able(requester string, request *v1.ReservationRequest, now time.Time) []string {
 	amounts := amountsOf(request.Resources)
-	return slices.DeleteFunc(o.candidates(requester, amounts, now), func(id string) bool {
-		return request.TargetClusterID != "" && request.TargetClusterID != id || !o.affords(request, id, amounts) || !o.suits(request, id)
-	})
+	among := func(hasRoom func(id string) bool) []string {
+		return slices.DeleteFunc(o.candidates(requester, now, hasRoom), func(id string) bool {
+			return request.TargetClusterID != "" && request.TargetClusterID != id || !o.affords(request, id, amounts) || !o.suits(request, id)
+		})
+	}
+	if exists := among(func(id string) bool { return o.takes(id, amounts, nil) }); len(exists) > 0 {
+		return exists
+	}
+	left := time.Duration(request.DurationSeconds) * time.Second
+	return among(func(id string) bool { return o.creates(id, amounts, left) })
 }
 
 // epochOf returns the epoch of a cluster's newest advertisement, 1 if the broker knows none.
@@ -367,8 +383,9 @@ func (o *oracle) forgotten(name string, known *told, now time.Time, why cause) e
 func (o *oracle) placedRightly(known *told, provider string, now time.Time) error {
 	held := known.taken && len(known.placements) == 0
 	if !held && !o.fits(provider, known.amounts) {
-		return fmt.Errorf("overbooked: %s has %d CPUs left and was promised to give %d", provider,
-			o.free(provider, corev1.ResourceCPU), known.amounts[corev1.ResourceCPU])
+		if err := o.createsRightly(known, provider, now); err != nil {
+			return err
+		}
 	}
 	if _, cordoned := o.rules.drains[provider]; cordoned {
 		return fmt.Errorf("%s is cordoned, and gets something new", provider)
@@ -406,7 +423,7 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 		if err := o.placedRightly(known, p.Provider, now); err != nil {
 			return err
 		}
-		known.placements = append(known.placements, promise{provider: p.Provider, amounts: known.amounts, price: o.offered(known, p.Provider)})
+		known.placements = append(known.placements, promise{provider: p.Provider, amounts: known.amounts, assigned: now, price: o.offered(known, p.Provider)})
 	}
 	was := &known.placements[i]
 	if was.provider != p.Provider {
@@ -425,6 +442,11 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	}
 	if err := o.waitedRightly(known, p, was, now); err != nil {
 		return err
+	}
+	if was.reason == "" {
+		if err := o.createdRightly(known, p, i, now); err != nil {
+			return err
+		}
 	}
 	if was.reason == "" && p.Withdrawn != "" {
 		known.left, was.at = i, now
@@ -515,6 +537,9 @@ func (o *oracle) differs(id string, c *ledger.Cluster) error {
 		}
 		if got, want := c.Available()[resource], o.free(id, resource); got != want {
 			return fmt.Errorf("cluster %s has %d of %s left, the broker counts %d", id, want, resource, got)
+		}
+		if got, want := c.AvailableWithNewNodes()[resource], o.withNew(id, resource); got != want {
+			return fmt.Errorf("cluster %s has %d of %s left, new nodes included, the broker counts %d", id, want, resource, got)
 		}
 	}
 	return nil
