@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -194,7 +195,8 @@ func shortenCertificate(t *testing.T, s *staging) (time.Time, func()) {
 	was := certificate.Object["spec"].(map[string]any)
 	// issue waits until berlin's agent has a certificate for which a comparison of its remaining seconds holds.
 	issue := func(ctx context.Context, duration, renewBefore any, remaining string) {
-		patch := fmt.Appendf(nil, `{"spec":{"duration":%q,"renewBefore":%q}}`, duration, renewBefore)
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"duration": duration, "renewBefore": renewBefore}}) // null removes
+		check(t, err)
 		check(t, s.Broker.Patch(ctx, certificate, client.RawPatch(types.MergePatchType, patch)))
 		check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 			if err := s.Product.Carry(ctx, "berlin"); err != nil {
