@@ -106,7 +106,7 @@ func (o *oracle) createsRightly(known *told, provider string, now time.Time) err
 		return nil
 	}
 	for id := range o.lenders {
-		if o.mayServe(id, known, now) && o.takes(id, known.amounts, nil) {
+		if o.hasAdvertised(id) && o.mayServe(id, known, now) && o.takes(id, known.amounts, nil) {
 			return fmt.Errorf("%s has to create nodes, and %s has room", provider, id)
 		}
 	}

@@ -63,6 +63,12 @@ func (r *told) keptFrom(id string, now time.Time) string {
 	return ""
 }
 
+// hasAdvertised reports whether an agent has advertised since the broker last restarted. A broker waits for the others,
+// and meanwhile treats them as silent. Clusters without an agent need not advertise.
+func (o *oracle) hasAdvertised(id string) bool {
+	return !o.lenders[id].agent || o.lenders[id].epoch != 0
+}
+
 // askedBefore returns a lender that comes before one that has failed the reservation, or is the last
 // resort of its requester, "" if there is none. If other reservations changed in this step too, or the lender has made room for the
 // reservation, the room at the time of the grant is unknown.
@@ -73,7 +79,7 @@ func (o *oracle) askedBefore(r *told, id string, now time.Time) string {
 		return ""
 	}
 	for _, other := range slices.Sorted(maps.Keys(o.lenders)) {
-		if !failed(other) && !o.suspended.avoids(r.requester, other) && o.mayServe(other, r, now) && o.takes(other, r.amounts, nil) {
+		if !failed(other) && o.hasAdvertised(other) && !o.suspended.avoids(r.requester, other) && o.mayServe(other, r, now) && o.takes(other, r.amounts, nil) {
 			return other
 		}
 	}
