@@ -34,7 +34,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// alertFactor divides the durations in the rules.
+// alertFactor divides the durations in the rules, so that alerts fire sooner.
 const alertFactor = 60
 
 // firesWithin is how long an alert may take to fire. The longest divided duration is six minutes.
@@ -193,7 +193,8 @@ func shortenCertificate(t *testing.T, s *staging) (time.Time, func()) {
 	certificate := e2e.Object(certificateKind, s.BrokerNamespace, "broker-agent-berlin")
 	check(t, s.Broker.Get(t.Context(), client.ObjectKeyFromObject(certificate), certificate))
 	was := certificate.Object["spec"].(map[string]any)
-	// issue waits until berlin's agent has a certificate for which a comparison of its remaining seconds holds.
+	// issue changes the Certificate of berlin's agent, and waits until the agent has one with the remaining seconds, for
+	// example "> 7200".
 	issue := func(ctx context.Context, duration, renewBefore any, remaining string) {
 		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"duration": duration, "renewBefore": renewBefore}}) // null removes
 		check(t, err)

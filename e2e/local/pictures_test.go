@@ -59,7 +59,7 @@ func TestDashboardsAreDrawn(t *testing.T) {
 	}
 }
 
-// drawing is what the page draws. Its times are in seconds.
+// drawing is the data of the page. Times are seconds since 1970.
 type drawing struct {
 	Title          string
 	From, To, Step int64
@@ -72,7 +72,7 @@ type drawnPanel struct {
 	Series                      []drawnSeries
 }
 
-// drawnSeries is one answer to a query. A point has a time and a number as text.
+// drawnSeries is one series in the answer to a query. Each point has a time and, as text, a number.
 type drawnSeries struct {
 	Legend string
 	Points [][2]any

@@ -146,8 +146,8 @@ type PeriodCache struct {
 	rows    int
 }
 
-// read returns a stored period, as ReadPeriod does. The caller must not change it.
-func (c *PeriodCache) read(ctx context.Context, store journal.Store, book, name string) (*accounts.Period, error) {
+// readPeriod returns a stored period, as ReadPeriod does. The caller must not change it.
+func (c *PeriodCache) readPeriod(ctx context.Context, store journal.Store, book, name string) (*accounts.Period, error) {
 	if c == nil {
 		return ReadPeriod(ctx, store, book, name)
 	}
@@ -183,7 +183,7 @@ func (a *Accounts) fetchPeriods(ctx context.Context, parts []accounts.Part) erro
 			continue
 		}
 		group.Go(func() (err error) {
-			if read[i], err = a.cache.read(ctx, a.store, a.name, part.Name()); errors.Is(err, journal.ErrNotFound) {
+			if read[i], err = a.cache.readPeriod(ctx, a.store, a.name, part.Name()); errors.Is(err, journal.ErrNotFound) {
 				return nil
 			}
 			return err
