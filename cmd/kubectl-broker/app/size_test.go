@@ -25,6 +25,9 @@ import (
 const fleetClusters, fleetReservations = 20, pageSize + 100
 
 func TestStatusReadsAWholeFleet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("creating the fleet takes a while")
+	}
 	plane := controlplanetest.Start(t)
 	config := plane.RESTConfig()
 	config.QPS = -1

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -150,7 +152,37 @@ func awaitCRDs(ctx context.Context, cl client.Client, crds []Object) error {
 	if err != nil {
 		return fmt.Errorf("%d of %d CRDs are not established: %w", len(waiting), len(crds), err)
 	}
+	openStorage(ctx, cl, crds)
 	return nil
+}
+
+// storageTimeout is enough for the first request to reach the API server, which goes on without its caller.
+const storageTimeout = 300 * time.Millisecond
+
+// openStorage lists each kind once. The API server opens the storage of a kind at the first request, and refuses lists
+// with "retry after a second" until it is open. Otherwise the first list of every kind would take a second.
+func openStorage(ctx context.Context, cl client.Client, crds []Object) {
+	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
+	defer cancel()
+	var group sync.WaitGroup
+	for _, crd := range crds {
+		group.Go(func() {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(listKind(crd))
+			_ = cl.List(ctx, list, client.Limit(1)) // the next list tells what is wrong
+		})
+	}
+	group.Wait()
+}
+
+// listKind returns the list of a CRD's kind in its first version.
+func listKind(crd Object) schema.GroupVersionKind {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "listKind")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	first, _ := versions[0].(map[string]any)
+	version, _ := first["name"].(string)
+	return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
 }
 
 func isEstablished(crd Object) bool {
