@@ -111,7 +111,7 @@ test: tools ## Run the tests that every change must pass: unit, integration, cor
 
 .PHONY: test-unit
 test-unit: ## Run the tests that boot nothing: a minute.
-	hack/test.sh unit
+	hack/test.sh unit structure
 
 .PHONY: test-all
 test-all: tools ## Run every test but e2e, most with the race detector: an hour. SUITE="local attacks" runs some of its suites; hack/test.sh lists them.
