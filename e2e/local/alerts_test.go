@@ -139,6 +139,7 @@ func holdGPUs(t *testing.T, s *staging) (time.Time, func()) {
 	holds, _ := readyRequest(t, s.rome, "holds", all)
 	waits, err := s.rome.Request(t.Context(), namespace, "waits", all, func(r *agentv1alpha1.ResourceRequestSpec) { r.QueuePolicy = brokerv1alpha1.QueuePolicyQueue })
 	check(t, err)
+	resume := suspend(t, s, "paris") // the agent releases what no ResourceRequest asks for
 	stop := repeat(t, func(ctx context.Context, i int) error {
 		_, err := caller.RequestReservation(ctx, fmt.Sprintf("excessive-%d", i), &v1.ReservationRequest{
 			Resources: v1.Amounts{"cpu": "10m", "memory": "16Mi", "nvidia.com/gpu": "2"}, QueuePolicy: v1.ReservationRequestQueuePolicyQueue,
@@ -149,6 +150,8 @@ func holdGPUs(t *testing.T, s *staging) (time.Time, func()) {
 		stop()
 		_, err := caller.ReleaseReservation(t.Context(), "excessive-0", "")
 		check(t, err)
+		resume()
+		check(t, s.AwaitAdvertised(t.Context(), patience))
 		releaseAll(t, s.rome, waits, holds)
 	}
 }
