@@ -55,7 +55,8 @@ var faults = []stagedFault{
 	{"own pods take reserved capacity", []string{"AgentReservedCapacityMissing", "AgentPodsPending"}, takeReserved},
 	{"Liqo is too old", []string{"AgentLiqoNotReady"}, ageLiqo},
 	{"a cluster advertises more than it has", []string{"BrokerAdvertisementsRefused"}, exaggerate},
-	{"the certificate is short", []string{"AgentCertificateExpiring"}, shortenCertificate},
+	{"the certificate of an agent is short", []string{"AgentCertificateExpiring"}, shortenAgentCertificate},
+	{"the certificate of the broker is short", []string{"BrokerCertificateExpiring"}, shortenBrokerCertificate},
 	{"the consumer's agent hangs", []string{"BrokerDeliverySlow"}, hangConsumer},
 	{"the provider's agent hangs", []string{"BrokerDeliveryFailing", "BrokerClusterPaused", "BrokerClusterSilent", "BrokerReleaseStuck"}, hangProvider},
 	{"all replicas of the broker hang", []string{"BrokerDown", "AgentCutOff"}, hangBroker},
@@ -191,13 +192,20 @@ func exaggerate(t *testing.T, s *staging) (time.Time, func()) {
 	})
 }
 
-// shortenCertificate gives berlin's agent a certificate for an hour, the shortest that cert-manager issues.
-func shortenCertificate(t *testing.T, s *staging) (time.Time, func()) {
-	certificate := e2e.Object(certificateKind, s.BrokerNamespace, "broker-agent-berlin")
+func shortenAgentCertificate(t *testing.T, s *staging) (time.Time, func()) {
+	return shortenCertificate(t, s, "broker-agent-berlin", `agent_certificate_expiry_timestamp_seconds{job="berlin"}`)
+}
+
+func shortenBrokerCertificate(t *testing.T, s *staging) (time.Time, func()) {
+	return shortenCertificate(t, s, "broker-liqo-resource-broker-tls", `broker_certificate_expiry_timestamp_seconds`)
+}
+
+// shortenCertificate has a Certificate issued for an hour, the shortest that cert-manager issues. The metric is its expiry.
+func shortenCertificate(t *testing.T, s *staging, name, metric string) (time.Time, func()) {
+	certificate := e2e.Object(certificateKind, s.BrokerNamespace, name)
 	check(t, s.Broker.Get(t.Context(), client.ObjectKeyFromObject(certificate), certificate))
 	was := certificate.Object["spec"].(map[string]any)
-	// issue changes the Certificate of berlin's agent, and waits until the agent has one with the remaining seconds, for
-	// example "> 7200".
+	// issue changes the Certificate, and waits until its owner uses one with the remaining seconds, for example "> 7200".
 	issue := func(ctx context.Context, duration, renewBefore any, remaining string) {
 		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"duration": duration, "renewBefore": renewBefore}}) // null removes
 		check(t, err)
@@ -206,11 +214,11 @@ func shortenCertificate(t *testing.T, s *staging) (time.Time, func()) {
 			if err := s.Product.Carry(ctx, "berlin"); err != nil {
 				return "", err
 			}
-			n, err := query(ctx, s.prometheus, `agent_certificate_expiry_timestamp_seconds{job="berlin"} - time() `+remaining)
+			n, err := query(ctx, s.prometheus, metric+" - time() "+remaining)
 			if err != nil || n > 0 {
 				return "", err
 			}
-			return "berlin's agent to have a certificate for " + remaining + " s", nil
+			return name + " to be used with a lifetime " + remaining + " s", nil
 		}))
 	}
 	mend := sync.OnceFunc(func() { issue(context.Background(), was["duration"], was["renewBefore"], "> 7200") })

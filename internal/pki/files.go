@@ -103,6 +103,15 @@ func (f *Files) Current() (*Credentials, error) {
 	return f.current, nil
 }
 
+// Expiry returns the end of the certificate that is in use as Unix time in seconds; 0 without a valid one.
+func (f *Files) Expiry() float64 {
+	credentials, err := f.Current()
+	if err != nil {
+		return 0
+	}
+	return float64(credentials.Certificate.Leaf.NotAfter.Unix())
+}
+
 // Problem returns why the present files are not in use; nil if they are in use.
 func (f *Files) Problem() error {
 	f.mu.Lock()

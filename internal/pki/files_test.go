@@ -97,6 +97,9 @@ func TestFilesFollowChanges(t *testing.T) {
 	if id, err := files.ClusterID(); id != "rome" || err != nil {
 		t.Errorf("ClusterID = %q, %v; want rome", id, err)
 	}
+	if got, want := files.Expiry(), float64(second.Certificate.Leaf.NotAfter.Unix()); got != want {
+		t.Errorf("Expiry = %f, want %f", got, want)
+	}
 
 	remove(pki.CertFile)(t, dir)
 	now = now.Add(pki.PollInterval)
@@ -106,6 +109,9 @@ func TestFilesFollowChanges(t *testing.T) {
 	now = testTime.Add(pkitest.LeafLifetime + time.Hour)
 	if _, err := files.Current(); err == nil || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Current of an expired certificate = %v; want it to say so, and that the file is missing", err)
+	}
+	if got := files.Expiry(); got != 0 {
+		t.Errorf("Expiry of an expired certificate = %f, want 0", got)
 	}
 }
 

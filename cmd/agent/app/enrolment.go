@@ -124,13 +124,7 @@ func (a *agent) addIdentity(*rest.Config) error {
 	err := metrics.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "agent_certificate_expiry_timestamp_seconds",
 		Help: "Expiry of the agent's client certificate as Unix time; 0 without a valid certificate.",
-	}, func() float64 {
-		credentials, err := a.files.Current()
-		if err != nil {
-			return 0
-		}
-		return float64(credentials.Certificate.Leaf.NotAfter.Unix())
-	}))
+	}, a.files.Expiry))
 	if err != nil || a.keeper == nil {
 		return err
 	}

@@ -2,16 +2,22 @@ package server
 
 import (
 	"errors"
+	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
 // figures names the limits for which the metric of refusals exists, with the value 0, before the first refusal.
 var figures = []string{"inFlight", "rate", "bodyRate", "connections", "journal", "reservations", "waiting", "messages"}
+
+// budgeted are the operations with an error budget. Their failures are counted from 0, because a rate does not see the
+// first value of a series.
+var budgeted = []string{"requestReservation", "changeReservation", "releaseReservation"}
 
 // metrics have only labels with few values: operations of the API description, status codes and figures.
 type metrics struct {
@@ -20,7 +26,7 @@ type metrics struct {
 	refusals *prometheus.CounterVec
 }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, files *pki.Files) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "broker_rest_requests_total",
@@ -42,13 +48,23 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	for _, figure := range figures {
 		m.refusals.WithLabelValues(figure)
 	}
+	for _, operation := range budgeted {
+		for _, code := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
+			m.requests.WithLabelValues(operation, strconv.Itoa(code))
+		}
+	}
 	if registerer == nil {
 		return m, nil
 	}
-	var errs [3]error
+	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "broker_certificate_expiry_timestamp_seconds",
+		Help: "Expiry of the broker's server certificate as Unix time, of every replica; 0 without a valid certificate.",
+	}, files.Expiry)
+	var errs [4]error
 	m.requests, errs[0] = registerOnce(registerer, m.requests)
 	m.duration, errs[1] = registerOnce(registerer, m.duration)
 	m.refusals, errs[2] = registerOnce(registerer, m.refusals)
+	_, errs[3] = registerOnce(registerer, expiry)
 	return m, errors.Join(errs[:]...)
 }
 

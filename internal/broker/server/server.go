@@ -147,7 +147,7 @@ func newServer(o Options, name string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(o.Registerer)
+	m, err := newMetrics(o.Registerer, files)
 	if err != nil {
 		return nil, fmt.Errorf("%s server: %w", name, err)
 	}

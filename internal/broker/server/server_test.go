@@ -227,6 +227,12 @@ broker_rest_requests_total{code="200",operation="ping"} 1
 broker_rest_requests_total{code="200",operation="requestReservation"} 1
 broker_rest_requests_total{code="404",operation="getReservation"} 1
 broker_rest_requests_total{code="404",operation="none"} 1
+broker_rest_requests_total{code="500",operation="changeReservation"} 0
+broker_rest_requests_total{code="500",operation="releaseReservation"} 0
+broker_rest_requests_total{code="500",operation="requestReservation"} 0
+broker_rest_requests_total{code="503",operation="changeReservation"} 0
+broker_rest_requests_total{code="503",operation="releaseReservation"} 0
+broker_rest_requests_total{code="503",operation="requestReservation"} 0
 `
 	if err := testutil.GatherAndCompare(s.registry, strings.NewReader(want), "broker_rest_requests_total"); err != nil {
 		t.Error(err)
