@@ -35,17 +35,17 @@ func TestCommandsInNotes(t *testing.T) {
 	}
 }
 
-// indentedBlocks returns the blocks of lines that begin with five blanks.
+// indentedBlocks returns the blocks of lines that begin with five blanks. It keeps these blanks, because users copy them.
 func indentedBlocks(text string) []string {
 	var blocks []string
 	inside := false
 	for line := range strings.Lines(text) {
-		rest, indented := strings.CutPrefix(line, "     ")
+		indented := strings.HasPrefix(line, "     ")
 		switch {
 		case indented && inside:
-			blocks[len(blocks)-1] += rest
+			blocks[len(blocks)-1] += line
 		case indented:
-			blocks = append(blocks, rest)
+			blocks = append(blocks, line)
 		}
 		inside = indented
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -106,6 +107,24 @@ func TestValuesAreDocumented(t *testing.T) {
 				t.Errorf("the README of chart %s does not describe %s: comment it in values.yaml with \"# --\" and run make generate", name, dotted)
 			}
 		})
+	}
+}
+
+// The charts accept every example of values in their READMEs.
+func TestExamplesInREADMEsRender(t *testing.T) {
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	for name, c := range chartsUnderTest {
+		readme, err := fs.ReadFile(c.files, "README.md")
+		runtest.Check(t, err)
+		found := examples.FindAllStringSubmatch(string(readme), -1)
+		if len(found) == 0 {
+			t.Errorf("the README of chart %s has no example of values", name)
+		}
+		for _, example := range found {
+			if _, err := render(t, c, chart.Release{Name: c.release, Namespace: namespace}, example[1]); err != nil {
+				t.Errorf("chart %s with\n%s%v", name, example[1], err)
+			}
+		}
 	}
 }
 
