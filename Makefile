@@ -152,7 +152,7 @@ bench: tools ## Measure what docs/performance.md promises, on a quiet machine: a
 	go run ./e2e/bench $(if $(STUDY),-run='^($(STUDY))$$') $(if $(PAGE),-page=$(PAGE))
 
 .PHONY: bench-go
-bench-go: ## Run the benchmarks of decision, ledger, journal and accounting.
+bench-go: ## Run all Go benchmarks.
 	go test -run '^$$' -bench . -benchmem $$(go list ./internal/...)
 
 .PHONY: lint
