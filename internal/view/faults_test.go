@@ -23,7 +23,7 @@ func refused(phase agentv1alpha1.ResourceRequestPhase, reason, message string, c
 }
 
 // rejecting is a consumer's cluster in which the provider does not take the pod of a request. warning is the newest
-// event about the pod, "" if there is none.
+// event about the pod or, from the provider, about its ShadowPod; "" if there is none.
 func rejecting(warning string) *Snapshot {
 	s := member()
 	s.Events = nil
@@ -33,6 +33,9 @@ func rejecting(warning string) *Snapshot {
 	} else {
 		reason, message, _ := strings.Cut(warning, ": ")
 		about := corev1.ObjectReference{Kind: "Pod", Namespace: "team", Name: "my-pod"}
+		if reason == "FailedCreatePod" {
+			about.Kind = "ShadowPod"
+		}
 		s.Events = append(s.Events, corev1.Event{InvolvedObject: about, Type: corev1.EventTypeWarning, Reason: reason, Message: message, LastTimestamp: ago(time.Minute)})
 	}
 	for _, conditions := range []*[]metav1.Condition{&s.Member.Requests[0].Status.Conditions, &s.Member.ConsumerInstructions[0].Status.Conditions} {
@@ -83,9 +86,13 @@ func TestStoriesNameCauseAndRemedy(t *testing.T) {
 			"has 12 cpu free, 900 needed", "ask for less",
 		},
 		{"stale cluster", "oslo", busyBroker(), "Stale for 12m", "see its agent"},
-		{"quota at the provider", "pod/my-pod", hideFromTeam(rejecting("")), "not accepted by", "a ResourceQuota there is full"},
+		{
+			"quota at the provider", "pod/my-pod", hideFromTeam(rejecting(`FailedCreatePod: pods "my-pod" is forbidden: exceeded quota: full, requested: pods=1, used: pods=0, limited: pods=0`)),
+			"exceeded quota: full", "raise the ResourceQuota in the message",
+		},
+		{"refused without an event", "pod/my-pod", hideFromTeam(rejecting("")), "not accepted by", "a ResourceQuota there is full"},
 		{"pod without limits", "pod/my-pod", hideFromTeam(rejecting("FailedReflection: limits and requests are not equal")), "the provider does not take the pod", "set limits equal to the requests"},
-		{"quota at the provider, a moment later", "pod/my-pod", delayed, "the provider has not started the pod, and no event says why", "a ResourceQuota there is full"},
+		{"refused a moment ago", "pod/my-pod", delayed, "the provider has not started the pod, and no event says why", "a ResourceQuota there is full"},
 		{"wrong selector", "pod/my-pod", lost, "the pod selects the request my-requests, which does not exist; namespace team has my-request", "correct the nodeSelector"},
 		{
 			"missing runtime class", "pod/my-pod", rejecting("FailedReflection: spec.pod.runtimeClassName is gvisor, the operator of this cluster allows none (guard.runtimeClasses)"),
