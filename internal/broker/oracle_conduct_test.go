@@ -111,7 +111,7 @@ func (m *machine) lie(c choose) (cause, error) {
 	return cause{}, m.ReportStatus(context.Background(), r.placements[n].provider, r.name, &report)
 }
 
-// liftPauses lifts the pauses of a cluster as an operator does, sometimes with a mark used before,
+// liftPauses lifts the pauses of a cluster as an administrator does, sometimes with a mark used before,
 // and checks that those pauses are over.
 func (m *machine) liftPauses(c choose) (cause, error) {
 	id, mark := oneOf(c, "paris", "berlin", "rome", "nowhere"), fmt.Sprint("mark-", m.steps-c(2))

@@ -48,7 +48,7 @@ type ClusterView struct {
 	Excess   *decision.Excess
 	// Failures counts the cluster's recent failures as a provider, by requester.
 	Failures map[string]int32
-	// Lifted is the mark with which an operator last lifted the cluster's pauses.
+	// Lifted is the mark with which an administrator last lifted the cluster's pauses.
 	Lifted string
 	// Denied is true if the administrator's lists shut the cluster out.
 	Denied bool

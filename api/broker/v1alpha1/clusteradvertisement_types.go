@@ -82,7 +82,7 @@ const (
 	ReasonExceededGrant = "ExceededGrant"
 )
 
-// LiftPausesAnnotation is an annotation of a ClusterAdvertisement with which an operator ends the
+// LiftPausesAnnotation is an annotation of a ClusterAdvertisement with which an administrator ends the
 // pauses of the cluster, both as a provider that failed and as a requester that exceeded its
 // grants. The pauses end whenever the value changes to another text, such as a date or a ticket.
 // The broker compares the first 64 bytes.

@@ -83,7 +83,7 @@ func (r *Reconciler) liftPauses(ctx context.Context, obj *brokerv1alpha1.Cluster
 	}
 	if lifted {
 		r.recorder.Eventf(obj, nil, corev1.EventTypeNormal, brokerv1alpha1.ReasonPausesLifted, "Judge",
-			"an operator lifted the pauses of cluster %s (annotation %s=%s)", v.ClusterID, brokerv1alpha1.LiftPausesAnnotation, mark)
+			"an administrator lifted the pauses of cluster %s (annotation %s=%s)", v.ClusterID, brokerv1alpha1.LiftPausesAnnotation, mark)
 	}
 	return r.broker.Cluster(ctx, v.ClusterID)
 }

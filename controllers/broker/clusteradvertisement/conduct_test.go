@@ -253,7 +253,7 @@ func TestAnnotationLiftsPausesOnce(t *testing.T) {
 	if got, want := w.reconcile(paris), "Reliable=True Reliable"; got != want {
 		t.Errorf("once the pauses are lifted %q, want %q", got, want)
 	}
-	if got := recorded(w.recorder); !strings.Contains(got, "PausesLifted an operator lifted the pauses of cluster paris") {
+	if got := recorded(w.recorder); !strings.Contains(got, "PausesLifted an administrator lifted the pauses of cluster paris") {
 		t.Errorf("events %q", got)
 	}
 	w.fail("rome", "paris", "second")

@@ -15,7 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// forgetCluster removes a cluster that an operator has marked with ForgetAnnotation, and then its
+// forgetCluster removes a cluster that an administrator has marked with ForgetAnnotation, and then its
 // ClusterAdvertisement. It reports whether the object is gone. If the broker refuses, it replaces
 // the value of the annotation with the reason, so that the same request does not take effect later,
 // when nobody expects it.
@@ -34,7 +34,7 @@ func (r *Reconciler) forgetCluster(ctx context.Context, obj *brokerv1alpha1.Clus
 		failpoint.Hit(failpoint.BrokerForgotten)
 	}
 	r.recorder.Eventf(obj, nil, corev1.EventTypeNormal, brokerv1alpha1.ReasonForgotten, "Forget",
-		"an operator removed cluster %s; nothing is reserved there or for it any longer", obj.Spec.ClusterID)
+		"an administrator removed cluster %s; nothing is reserved there or for it any longer", obj.Spec.ClusterID)
 	uid := obj.UID
 	err = r.client.Delete(ctx, obj, client.Preconditions{UID: &uid})
 	if err = client.IgnoreNotFound(err); err != nil {

@@ -50,7 +50,7 @@ type ClusterState struct {
 	// exceeding its grants spoils. Each is nil if there were no recent failures.
 	Providing *reputation.Reputation `json:"providing,omitempty"`
 	Consuming *reputation.Reputation `json:"consuming,omitempty"`
-	// Lifted is the mark of the last LiftPauses, with which an operator cleared the cluster's
+	// Lifted is the mark of the last LiftPauses, with which an administrator cleared the cluster's
 	// failures; "" for none.
 	Lifted string `json:"lifted,omitempty"`
 }
