@@ -22,7 +22,6 @@ var byTest = map[string][]string{
 		"charts/agent/README.md: helm install agent",
 		"charts/agent/README.md: kubectl patch advertisement",
 		"charts/broker/README.md: helm install broker",
-		"charts/broker/README.md: get()",
 		"docs/certificates.md: b=",
 		"docs/kubernetes-transport.md: b=",
 		"docs/without-an-agent.md: kubectl",
