@@ -124,7 +124,7 @@ run_lane() {
   done
 }
 
-# report prints what somebody wants to know at the end of a run, and returns 1 if a suite failed.
+# report prints the results of a run, and returns 1 if a suite failed.
 report() {
   local suite failed=() package test
   mapfile -t failed < <(awk '$2 == "FAILED" {print $1}' "$results/suites")
