@@ -17,10 +17,10 @@ type lookout struct {
 	news  chan struct{}
 }
 
-func (l *lookout) Ask(peers []v1.Peer)   { l.asked = peers }
-func (l *lookout) Found() []v1.Link      { return l.found }
-func (l *lookout) News() <-chan struct{} { return l.news }
-func (l *lookout) Told(links []v1.Link) {
+func (l *lookout) ProbePeers(peers []v1.Peer) { l.asked = peers }
+func (l *lookout) Unreported() []v1.Link      { return l.found }
+func (l *lookout) Changed() <-chan struct{}   { return l.news }
+func (l *lookout) MarkReported(links []v1.Link) {
 	if slices.Equal(links, l.found) {
 		l.found = nil
 	}

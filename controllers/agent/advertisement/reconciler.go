@@ -177,7 +177,7 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	r.bound.shortenMessage(msg, now.exceedsHold(), r.options.Clock.Now())
 	r.urgent.Store(false)
 	if r.options.Peers != nil {
-		msg.Links = r.options.Peers.Found()
+		msg.Links = r.options.Peers.Unreported()
 	}
 	msg.Vacant = r.listVacancies(ctx)
 
@@ -196,8 +196,8 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	r.published, r.complete, r.anchor = now, completeCondition(&r.bound), receipt.Anchor
 	r.options.NoteJournal(receipt.Anchor.Journal)
 	if r.options.Peers != nil {
-		r.options.Peers.Told(msg.Links)
-		r.options.Peers.Ask(receipt.Peers)
+		r.options.Peers.MarkReported(msg.Links)
+		r.options.Peers.ProbePeers(receipt.Peers)
 	}
 	r.vacancies.wanted = receipt.ReportVacant
 	r.due = r.options.Clock.Now().Add(r.jitter(r.nextInterval(receipt)))

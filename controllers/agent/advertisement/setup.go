@@ -199,7 +199,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) followAccounts(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	var news <-chan struct{} // nil never receives
 	if r.options.Peers != nil {
-		news = r.options.Peers.News()
+		news = r.options.Peers.Changed()
 	}
 	go func() {
 		changes, rested := r.accounts.Changed(), (<-chan time.Time)(nil)
@@ -227,14 +227,16 @@ func (r *Reconciler) ownRequest() reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.options.Namespace, Name: r.options.Name}}
 }
 
-// Peers probes whether this cluster reaches the clusters that the broker asks about. Ask schedules
-// probes, Found returns the results, and Told drops results that the broker has received.
+// Peers probes whether this cluster reaches the clusters that the broker asks about.
 type Peers interface {
-	Ask(peers []v1.Peer)
-	Found() []v1.Link
-	Told(links []v1.Link)
-	// News receives a value when a result should be sent to the broker at once.
-	News() <-chan struct{}
+	// ProbePeers schedules probes.
+	ProbePeers(peers []v1.Peer)
+	// Unreported returns the results that the broker has not received yet.
+	Unreported() []v1.Link
+	// MarkReported drops results that the broker has received.
+	MarkReported(links []v1.Link)
+	// Changed receives a value when a result should be sent to the broker at once.
+	Changed() <-chan struct{}
 }
 
 var _ Peers = (*reach.Scout)(nil)

@@ -85,7 +85,7 @@ func TestReductionIsConfirmedOnceTheGrantIsSmaller(t *testing.T) {
 	recordChange(inst, admission.Decision{Admitted: true}, r.now())
 	r.reports.Forget("res-a", 1)
 	r.reportChange(inst, plan.ProviderState{Exceeds: true})
-	if r.reports.Heard("res-a", 1, v1.StatusReportStateAcknowledged) || len(b.told) > 0 {
+	if r.reports.IsReceived("res-a", 1, v1.StatusReportStateAcknowledged) || len(b.told) > 0 {
 		t.Error("the broker was told while the consumer has more")
 	}
 	r.reportChange(inst, plan.ProviderState{})

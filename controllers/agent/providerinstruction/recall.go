@@ -62,7 +62,7 @@ func isWithdrawn(inst *agentv1alpha1.ProviderInstruction) bool {
 func (r *Reconciler) reportWithdrawal(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	why := placement.Aspect{Reason: agentv1alpha1.ReasonRefused, Message: "its ProviderInstruction was deleted: this cluster no longer lends to it"}
 	r.sendReport(inst, v1.StatusReportStateRefused, why)
-	if !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateRefused) {
+	if !r.reports.IsReceived(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateRefused) {
 		return nil
 	}
 	before := inst.DeepCopy()

@@ -139,7 +139,7 @@ func (r *Reconciler) reportOutcome(ctx context.Context, inst *agentv1alpha1.Prov
 		r.sendReport(inst, v1.StatusReportStateAcknowledged, placement.Aspect{Reason: agentv1alpha1.ReasonAcknowledged})
 		failpoint.Hit(failpoint.ProviderAcknowledged)
 	}
-	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
+	if !state.Done || !r.reports.IsReceived(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
 		return false, nil
 	}
 	departed, err := r.leavePlacement(ctx, inst)
@@ -158,11 +158,11 @@ func (r *Reconciler) leavePlacement(ctx context.Context, inst *agentv1alpha1.Pro
 }
 
 func (r *Reconciler) sendReport(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
-	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, r.requeueFunc(inst.Name))
+	r.reports.ReportState(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, r.requeueFunc(inst.Name))
 }
 
 func (r *Reconciler) answerChange(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
-	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.requeueFunc(inst.Name))
+	r.reports.ReportAnswer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.requeueFunc(inst.Name))
 }
 
 // requeueFunc returns a callback that enqueues an instruction once the broker has its report.

@@ -149,5 +149,5 @@ func (r *Reconciler) reportExcess(inst *agentv1alpha1.ProviderInstruction) {
 	if len(excess.Resources) > 0 {
 		version = "begun" // while the pods exceed the grant, one report is enough: the final report contains all evictions
 	}
-	r.reports.SayExcess(inst.Spec.ReservationName, inst.Spec.Placement, report, version)
+	r.reports.ReportExcess(inst.Spec.ReservationName, inst.Spec.Placement, report, version)
 }

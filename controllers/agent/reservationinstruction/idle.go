@@ -43,7 +43,7 @@ func (r *Reconciler) vacateNode(ctx context.Context, inst *agentv1alpha1.Reserva
 	name, number := inst.Spec.ReservationName, inst.Spec.Placement
 	closes, again := untilVacating(inst, now)
 	if !closes {
-		r.reports.StopVacant(name, number)
+		r.reports.CancelVacant(name, number)
 		return again, r.peering.ReopenNode(ctx, inst)
 	}
 	empty, wait, err := r.peering.CloseNode(ctx, inst)
@@ -51,9 +51,9 @@ func (r *Reconciler) vacateNode(ctx context.Context, inst *agentv1alpha1.Reserva
 	case err != nil:
 		return never, err
 	case empty:
-		r.reports.SayVacant(name, number, inst.Spec.Idle.ReleaseAt.UTC().Format(time.RFC3339))
+		r.reports.ReportVacant(name, number, inst.Spec.Idle.ReleaseAt.UTC().Format(time.RFC3339))
 	default:
-		r.reports.StopVacant(name, number)
+		r.reports.CancelVacant(name, number)
 		again = patch.Soonest(again, wait)
 	}
 	return patch.Soonest(again, vacateRetry), nil

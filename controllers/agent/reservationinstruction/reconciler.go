@@ -53,7 +53,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err != nil {
 		return never, err
 	}
-	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
+	if !state.Done || !r.reports.IsReceived(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
 		return patch.Soonest(state.Again, vacating, untilNotice(inst, r.opts.ExpiryNotice, now)), nil
 	}
 	departed, err := r.removeFinalizer(ctx, inst)
@@ -116,7 +116,7 @@ func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, 
 
 func (r *Reconciler) sendReport(inst *agentv1alpha1.ReservationInstruction, state v1.StatusReportState, why placement.Aspect) {
 	name := inst.Name
-	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() { r.queue.Add(name) })
+	r.reports.ReportState(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() { r.queue.Add(name) })
 }
 
 // removeFinalizer removes the instruction's finalizer, once the broker knows that nothing of the

@@ -12,11 +12,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// decideNewNodes returns the new nodes with which a placement fits that does not fit now, few of them, and
-// rather of the groups that come first. If there are none, it returns the refusal.
+// decideNewNodes returns the new nodes that a placement needs to fit: few, and preferably of the groups that
+// come first. If new nodes do not help either, it returns the refusal.
 //
-// Nodes that are planned for other placements are not created once more. Those of them that exist already
-// count twice here; so a placement is decided about again once all its new nodes exist.
+// Nodes that are planned for other placements are not created a second time. Those that exist already count
+// twice here, so a placement is decided about again once all its new nodes exist.
 func (m *room) decideNewNodes(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, refusal Decision) (Decision, error) {
 	groups := m.rules.Groups
 	if len(groups) == 0 {

@@ -45,8 +45,8 @@ const (
 	ResizePool = "Resize"
 	// RevertPool sets the request back to what was granted, because its provider refused to enlarge it.
 	RevertPool = "Revert"
-	// DeletePool deletes the request, because it is over, or because less room is to be kept than it can shrink to, and
-	// none is used. If some is to be kept, a smaller one follows.
+	// DeletePool deletes the request because it is over, or because it is unused and cannot shrink enough. In the second
+	// case a smaller one follows, unless the buffer asks for no room at all.
 	DeletePool = "Delete"
 )
 

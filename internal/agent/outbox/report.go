@@ -28,47 +28,41 @@ type Reports struct {
 	Log      logr.Logger
 }
 
-// Say reports a state, unless the latest report about the placement has the same state. It calls
+// ReportState reports a state, unless the latest report about the placement has the same state. It calls
 // taken when the broker has received the report.
-func (r *Reports) Say(reservation string, placement int32, state v1.StatusReportState, reason, text string, taken func()) {
-	r.postReport(reservation, &v1.StatusReport{
+func (r *Reports) ReportState(reservation string, placement int32, state v1.StatusReportState, reason, text string, taken func()) {
+	r.postState(reservation, &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: state, Reason: reason, Message: message.Clip(text, maxReport),
 	}, string(state), taken)
 }
 
-// Answer reports this cluster's answer to a change of a placement's amounts. It does nothing if the
+// ReportAnswer reports this cluster's answer to a change of a placement's amounts. It does nothing if the
 // latest report about the placement is the same answer to the same change.
-func (r *Reports) Answer(reservation string, placement int32, change int64, state v1.StatusReportState, why placement.Aspect, taken func()) {
-	r.postReport(reservation, &v1.StatusReport{
+func (r *Reports) ReportAnswer(reservation string, placement int32, change int64, state v1.StatusReportState, why placement.Aspect, taken func()) {
+	r.postState(reservation, &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: state, Change: change, Reason: why.Reason, Message: message.Clip(why.Message, maxReport),
 	}, fmt.Sprintf("%s/%d", state, change), taken)
 }
 
-// SayExcess reports that a consumer's pods exceeded their grant. Another call with the same version
+// ReportExcess reports that a consumer's pods exceeded their grant. Another call with the same version
 // sends nothing. The report does not replace the report of the placement's state.
-func (r *Reports) SayExcess(reservation string, placement int32, excess *v1.Excess, version string) {
+func (r *Reports) ReportExcess(reservation string, placement int32, excess *v1.Excess, version string) {
 	report := &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: v1.StatusReportStateAcknowledged, Reason: agentv1alpha1.ReasonExceedsGrant, Excess: excess,
 	}
-	send := func(ctx context.Context) error {
-		return r.acceptRefusal(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
-	}
-	r.Outbox.Post(excessKey(r.keyOf(reservation, placement)), version, send, nil)
+	r.post(excessKey(r.keyOf(reservation, placement)), reservation, report, version, nil)
 }
 
-// SayVacant reports that no pod is on a placement's virtual node and that none can come. Another call with the same
+// ReportVacant reports that no pod is on a placement's virtual node and that none can come. Another call with the same
 // version sends nothing. The report does not replace the report of the placement's state.
-func (r *Reports) SayVacant(reservation string, placement int32, version string) {
+func (r *Reports) ReportVacant(reservation string, placement int32, version string) {
 	report := &v1.StatusReport{Placement: placement, Role: r.Role, State: v1.StatusReportStateVacant, Reason: agentv1alpha1.ReasonIdle}
-	send := func(ctx context.Context) error {
-		return r.acceptRefusal(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
-	}
-	r.Outbox.Post(vacantKey(r.keyOf(reservation, placement)), version, send, nil)
+	r.post(vacantKey(r.keyOf(reservation, placement)), reservation, report, version, nil)
 }
 
-// StopVacant stops sending a report of SayVacant that the broker has not received. A later SayVacant sends a new
+// CancelVacant stops sending a report of ReportVacant that the broker has not received. A later ReportVacant sends a new
 // report.
-func (r *Reports) StopVacant(reservation string, placement int32) {
+func (r *Reports) CancelVacant(reservation string, placement int32) {
 	r.Outbox.Drop(vacantKey(r.keyOf(reservation, placement)))
 }
 
@@ -76,16 +70,19 @@ func vacantKey(report string) string { return report + "/vacant" }
 
 func excessKey(report string) string { return report + "/excess" }
 
-func (r *Reports) postReport(reservation string, report *v1.StatusReport, version string, taken func()) {
-	send := func(ctx context.Context) error {
-		return r.acceptRefusal(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
-	}
-	r.Outbox.Post(r.keyOf(reservation, report.Placement), version, send, taken)
+func (r *Reports) postState(reservation string, report *v1.StatusReport, version string, taken func()) {
+	r.post(r.keyOf(reservation, report.Placement), reservation, report, version, taken)
 }
 
-// Heard reports whether the latest report about a placement has the given state and the broker has received this
+func (r *Reports) post(key, reservation string, report *v1.StatusReport, version string, taken func()) {
+	r.Outbox.Post(key, version, func(ctx context.Context) error {
+		return r.acceptRefusal(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+	}, taken)
+}
+
+// IsReceived reports whether the latest report about a placement has the given state and the broker has received this
 // report.
-func (r *Reports) Heard(reservation string, placement int32, state v1.StatusReportState) bool {
+func (r *Reports) IsReceived(reservation string, placement int32, state v1.StatusReportState) bool {
 	return r.Outbox.Taken(r.keyOf(reservation, placement), string(state))
 }
 

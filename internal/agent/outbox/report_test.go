@@ -49,11 +49,11 @@ func TestReportIsRepeatedUntilTheBrokerAcceptsIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				broker := &deaf{err: tc.answer}
 				reports := Reports{Outbox: startOutbox(t), Reporter: broker, Role: v1.StatusReportRoleProvider, Log: logr.Discard()}
-				reports.Say("res-1", 1, v1.StatusReportStateGone, "", "", nil)
+				reports.ReportState("res-1", 1, v1.StatusReportStateGone, "", "", nil)
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if broker.heard != tc.want || !reports.Heard("res-1", 1, v1.StatusReportStateGone) {
-					t.Errorf("sent %d times, want %d; settled: %v", broker.heard, tc.want, reports.Heard("res-1", 1, v1.StatusReportStateGone))
+				if broker.heard != tc.want || !reports.IsReceived("res-1", 1, v1.StatusReportStateGone) {
+					t.Errorf("sent %d times, want %d; settled: %v", broker.heard, tc.want, reports.IsReceived("res-1", 1, v1.StatusReportStateGone))
 				}
 			})
 		})
@@ -64,7 +64,7 @@ func TestReportIsCutBetweenRunes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broker := &reader{}
 		reports := Reports{Outbox: startOutbox(t), Reporter: broker, Role: v1.StatusReportRoleProvider, Log: logr.Discard()}
-		reports.Say("res-1", 1, v1.StatusReportStateRefused, "Refused", "a"+strings.Repeat("é", maxReport), nil)
+		reports.ReportState("res-1", 1, v1.StatusReportStateRefused, "Refused", "a"+strings.Repeat("é", maxReport), nil)
 		synctest.Wait()
 		if !utf8.ValidString(broker.message) || len(broker.message) > maxReport || len(broker.message) < maxReport-4 {
 			t.Errorf("the broker got %d bytes: %q", len(broker.message), broker.message)

@@ -79,7 +79,7 @@ func settle() {
 
 func isNews(s *Scout) bool {
 	select {
-	case <-s.News():
+	case <-s.Changed():
 		return true
 	default:
 		return false
@@ -88,9 +88,9 @@ func isNews(s *Scout) bool {
 
 func TestPeersAreProbedAndReportedOnce(t *testing.T) {
 	scouting(t, func(s *Scout, w *world) {
-		s.Ask([]v1.Peer{peer("paris"), peer("berlin")})
+		s.ProbePeers([]v1.Peer{peer("paris"), peer("berlin")})
 		settle()
-		found := s.Found()
+		found := s.Unreported()
 		slices.SortFunc(found, func(a, b v1.Link) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 		want := []v1.Link{
 			{ClusterID: "berlin", EndpointURL: "https://berlin", Message: "connection refused"},
@@ -102,22 +102,22 @@ func TestPeersAreProbedAndReportedOnce(t *testing.T) {
 		if !isNews(s) || w.count("https://berlin") != 2 || w.count("https://paris") != 1 {
 			t.Errorf("dialled %v; that berlin cannot be reached is news, and only after a second try", w.dialed)
 		}
-		s.Told(found)
-		if again := s.Found(); len(again) != 0 {
+		s.MarkReported(found)
+		if again := s.Unreported(); len(again) != 0 {
 			t.Errorf("the broker has it, and is told %v again", again)
 		}
 
-		s.Ask([]v1.Peer{peer("berlin")})
+		s.ProbePeers([]v1.Peer{peer("berlin")})
 		settle()
-		if isNews(s) || len(s.Found()) != 1 {
-			t.Errorf("that berlin cannot be reached still is no news, and found is %v", s.Found())
+		if isNews(s) || len(s.Unreported()) != 1 {
+			t.Errorf("that berlin cannot be reached still is no news, and found is %v", s.Unreported())
 		}
 		w.mu.Lock()
 		w.shut = nil
 		w.mu.Unlock()
-		s.Ask([]v1.Peer{peer("berlin")})
+		s.ProbePeers([]v1.Peer{peer("berlin")})
 		settle()
-		if found := s.Found(); !isNews(s) || len(found) != 1 || !found[0].Reachable {
+		if found := s.Unreported(); !isNews(s) || len(found) != 1 || !found[0].Reachable {
 			t.Errorf("that it can be reached again is news; found %v", found)
 		}
 	})
@@ -150,10 +150,10 @@ func TestTunnelTakesPrecedenceOverAPIServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scouting(t, func(s *Scout, _ *world) {
 				s.Through(test.through)
-				s.Ask([]v1.Peer{peer(test.cluster)})
+				s.ProbePeers([]v1.Peer{peer(test.cluster)})
 				settle()
 				test.want.ClusterID, test.want.EndpointURL = test.cluster, "https://"+test.cluster
-				if diff := gocmp.Diff([]v1.Link{test.want}, s.Found()); diff != "" {
+				if diff := gocmp.Diff([]v1.Link{test.want}, s.Unreported()); diff != "" {
 					t.Errorf("found (-want +got):\n%s", diff)
 				}
 			})
@@ -163,16 +163,16 @@ func TestTunnelTakesPrecedenceOverAPIServer(t *testing.T) {
 
 func TestNewerResultsAreNotMarkedDelivered(t *testing.T) {
 	scouting(t, func(s *Scout, w *world) {
-		s.Ask([]v1.Peer{peer("paris")})
+		s.ProbePeers([]v1.Peer{peer("paris")})
 		settle()
-		told := s.Found()
+		told := s.Unreported()
 		w.mu.Lock()
 		w.shut["https://paris"] = errors.New("i/o timeout")
 		w.mu.Unlock()
-		s.Ask([]v1.Peer{peer("paris")})
+		s.ProbePeers([]v1.Peer{peer("paris")})
 		settle()
-		s.Told(told)
-		if found := s.Found(); len(found) != 1 || found[0].Reachable {
+		s.MarkReported(told)
+		if found := s.Unreported(); len(found) != 1 || found[0].Reachable {
 			t.Errorf("found %v", found)
 		}
 	})
@@ -185,7 +185,7 @@ func TestFewAreDialledAtOnceAndPlacementsFirst(t *testing.T) {
 		for i := range 16 {
 			peers = append(peers, peer(fmt.Sprint(i)))
 		}
-		s.Ask(peers)
+		s.ProbePeers(peers)
 		time.Sleep(dialTimeout / 2)
 		if why, known := s.Check("res-a-1", "https://oslo"); known || why != "" {
 			t.Errorf("known before it was looked at: %q", why)
@@ -202,8 +202,8 @@ func TestFewAreDialledAtOnceAndPlacementsFirst(t *testing.T) {
 			t.Errorf("known: %t, %q", known, why)
 		}
 		settle()
-		if w.most != atOnce || len(s.Found()) != 16 {
-			t.Errorf("%d were dialled at once, and %d found", w.most, len(s.Found()))
+		if w.most != atOnce || len(s.Unreported()) != 16 {
+			t.Errorf("%d were dialled at once, and %d found", w.most, len(s.Unreported()))
 		}
 	})
 }

@@ -29,25 +29,25 @@ type survey struct {
 
 func newSurvey() survey { return survey{found: map[string]v1.Link{}, shut: map[string]bool{}} }
 
-// Ask schedules probes of peers. Peers of an earlier call that still wait for their probe are
+// ProbePeers schedules probes of peers. Peers of an earlier call that still wait for their probe are
 // dropped.
-func (s *Scout) Ask(peers []v1.Peer) {
+func (s *Scout) ProbePeers(peers []v1.Peer) {
 	s.mu.Lock()
 	s.peers = slices.Clone(peers)
 	s.mu.Unlock()
 	s.wakeWorkers()
 }
 
-// Found returns the results that the broker has not received yet.
-func (s *Scout) Found() []v1.Link {
+// Unreported returns the results that the broker has not received yet.
+func (s *Scout) Unreported() []v1.Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.survey.found))
 }
 
-// Told removes the given results, which the broker has received. It keeps a result that was
+// MarkReported removes the given results, which the broker has received. It keeps a result that was
 // replaced by a newer one meanwhile.
-func (s *Scout) Told(links []v1.Link) {
+func (s *Scout) MarkReported(links []v1.Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range links {
@@ -57,9 +57,9 @@ func (s *Scout) Told(links []v1.Link) {
 	}
 }
 
-// News returns a channel that receives a value when a peer has become unreachable, or reachable
+// Changed returns a channel that receives a value when a peer has become unreachable, or reachable
 // again. A peer counts as reachable before its first probe. The channel must have only one reader.
-func (s *Scout) News() <-chan struct{} { return s.news }
+func (s *Scout) Changed() <-chan struct{} { return s.news }
 
 func (s *Scout) surveyPeer(ctx context.Context, peer v1.Peer) {
 	if !s.pauseFor(ctx, rand.N(spread)) {
