@@ -44,6 +44,8 @@ type Book struct {
 	// event.
 	now      int64
 	accounts map[Key]*account
+	// ofRequester is the number of accounts of each requester.
+	ofRequester map[string]int
 	// pooled is the set of the IDs of open entries that are added up under the provider Others.
 	pooled map[string]struct{}
 	// ended holds the periods that have ended and are not stored yet, in the order in which they
@@ -80,7 +82,10 @@ type rates struct {
 
 // New returns an empty book.
 func New() *Book {
-	return &Book{accounts: map[Key]*account{}, pooled: map[string]struct{}{}, closed: map[Span]Closed{}, pairs: Pairs, own: mostOwn, lines: mostLines}
+	return &Book{
+		accounts: map[Key]*account{}, ofRequester: map[string]int{}, pooled: map[string]struct{}{}, closed: map[Span]Closed{},
+		pairs: Pairs, own: mostOwn, lines: mostLines,
+	}
 }
 
 // Begin opens an entry: its amounts count from the time of the latest event.
@@ -111,16 +116,7 @@ func (b *Book) hasRoom(e *Entry) bool {
 
 // hasRoomFor reports whether the Book may have an account for a key.
 func (b *Book) hasRoomFor(key Key) bool {
-	if known := b.accounts[key] != nil; known || len(b.accounts) >= b.pairs {
-		return known
-	}
-	own := 0
-	for k := range b.accounts {
-		if k.Requester == key.Requester {
-			own++
-		}
-	}
-	return own < b.own
+	return b.accounts[key] != nil || len(b.accounts) < b.pairs && b.ofRequester[key.Requester] < b.own
 }
 
 // End closes an entry at the time of the latest event. e must be equal to the entry that was given
@@ -135,9 +131,7 @@ func (b *Book) endIn(e *Entry) {
 	a := b.accountOf(e.Key)
 	a.open--
 	b.changeRates(a, e.Lines, money.Sum.Minus)
-	if a.dropIdle() {
-		delete(b.accounts, e.Key)
-	}
+	b.dropIdle(e.Key, a)
 }
 
 // Replace closes one entry (before) and opens another one (after). Either may be nil.
@@ -172,6 +166,7 @@ func (b *Book) accountOf(key Key) *account {
 	if a == nil {
 		a = &account{until: b.now}
 		b.accounts[key] = a
+		b.ofRequester[key.Requester]++
 	}
 	b.completeAccount(a, b.now, true)
 	return a
@@ -292,7 +287,9 @@ func (b *Book) endHour(end, at time.Time) {
 		b.keepEnded(Month, month, func(l *line) *Figures { return &l.month })
 		b.eachLine(func(_ Key, l *line) { l.month = Figures{} })
 	}
-	b.dropIdle()
+	for key, a := range b.accounts {
+		b.dropIdle(key, a)
+	}
 }
 
 func (b *Book) eachLine(f func(Key, *line)) {
@@ -320,17 +317,18 @@ func (b *Book) rowsOf(figures func(*line) Figures) []Row {
 	return rows
 }
 
-// dropIdle removes idle lines, and the accounts that are then idle.
-func (b *Book) dropIdle() {
-	maps.DeleteFunc(b.accounts, func(_ Key, a *account) bool { return a.dropIdle() })
-}
-
-// dropIdle removes the lines of which nothing is held and that have no sums for the present hour, day
-// and month. It reports whether the account has no lines and no open entry left. Both are removed at
-// once, because their numbers decide which entries are pooled.
-func (a *account) dropIdle() bool {
+// dropIdle removes the lines of an account of which nothing is held and that have no sums for the present hour, day
+// and month. It removes the account if it then has no lines and no open entry. Both are removed at once, because their
+// numbers decide which entries are pooled.
+func (b *Book) dropIdle(key Key, a *account) {
 	a.lines = slices.DeleteFunc(a.lines, func(l line) bool { return l == line{resource: l.resource} })
-	return a.open == 0 && len(a.lines) == 0
+	if a.open > 0 || len(a.lines) > 0 {
+		return
+	}
+	delete(b.accounts, key)
+	if b.ofRequester[key.Requester]--; b.ofRequester[key.Requester] == 0 {
+		delete(b.ofRequester, key.Requester)
+	}
 }
 
 // Open returns the rows of the current hour, day or month, up to the latest event.

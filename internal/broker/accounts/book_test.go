@@ -316,7 +316,7 @@ func TestResourcesBeyondTheLimitShareOneLine(t *testing.T) {
 func TestPoolingIsTheSameAfterARestore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, at, running := New(), New(), begin, map[string]Entry{}
-		a.pairs, a.lines, b.pairs, b.lines = 2, 3, 2, 3
+		a.pairs, a.own, a.lines, b.pairs, b.own, b.lines = 4, 2, 3, 4, 2, 3
 		a.Advance(at)
 		b.Advance(at)
 		t.Repeat(map[string]func(*rapid.T){
@@ -329,6 +329,7 @@ func TestPoolingIsTheSameAfterARestore(t *testing.T) {
 				}
 				if rapid.IntRange(0, 3).Draw(t, "ends") > 0 {
 					after = anyEntry(t, id)
+					after.Requester = rapid.SampledFrom([]string{"rome", "oslo", "bern"}).Draw(t, "requester")
 					for i := range after.Lines {
 						l := &after.Lines[i]
 						l.Resource = corev1.ResourceName(rapid.SampledFrom([]string{"cpu", "x/a", "x/b", "x/c", "x/d"}).Draw(t, "resource"))
@@ -349,7 +350,7 @@ func TestPoolingIsTheSameAfterARestore(t *testing.T) {
 			"restore": func(t *rapid.T) {
 				again, err := reread(b)
 				runtest.Check(t, err)
-				again.pairs, again.lines = 2, 3
+				again.pairs, again.own, again.lines = 4, 2, 3
 				for _, id := range slices.Sorted(maps.Keys(running)) {
 					e := running[id]
 					again.Resume(&e)
@@ -359,6 +360,13 @@ func TestPoolingIsTheSameAfterARestore(t *testing.T) {
 			"": func(t *rapid.T) {
 				if diff := cmp.Diff(a.Freeze(), b.Freeze()); diff != "" {
 					t.Fatalf("(-kept +restored):\n%s", diff)
+				}
+				counted := map[string]int{}
+				for key := range b.accounts {
+					counted[key.Requester]++
+				}
+				if !maps.Equal(counted, b.ofRequester) {
+					t.Fatalf("the requesters have %v accounts, and the book says %v", counted, b.ofRequester)
 				}
 				a.ended, b.ended = nil, nil // as if they were stored
 			},
