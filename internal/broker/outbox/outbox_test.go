@@ -24,6 +24,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/trail"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -43,6 +44,8 @@ type world struct {
 	// ahead: to wait for a day would take 86,400 polls.
 	directory string
 	ahead     time.Duration
+	// sign signs the ends of exported files.
+	sign trail.Sign
 
 	// mu guards the fields below.
 	mu       sync.Mutex
@@ -138,7 +141,7 @@ func (w *world) start(channels ...notify.Channel) (o *Outbox, kill func()) {
 	done := make(chan struct{})
 	close(done)
 	o = New(Options{
-		Store: client, Journal: "book", Directory: w.directory, JournalOptions: w.opts, Now: w.now, Log: logr.Discard(),
+		Store: client, Journal: "book", Directory: w.directory, SignHead: w.sign, JournalOptions: w.opts, Now: w.now, Log: logr.Discard(),
 		Position: func() (uint64, bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -175,6 +178,10 @@ func (w *world) start(channels ...notify.Channel) (o *Outbox, kill func()) {
 		w.mu.Unlock()
 		cancel()
 		<-done
+		for _, a := range o.files.archives { // files.use does not wait for a write that is under way
+			a.busy <- struct{}{}
+			<-a.busy
+		}
 	}
 }
 
