@@ -10,10 +10,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// courier delivers the events of one channel. Outbox.mu guards its fields, except channel and wake.
+// courier delivers the events of one channel. Outbox.mu guards its fields, except channel, wake and isResumed.
 type courier struct {
 	channel notify.Channel
 	wake    chan struct{}
+	// isResumed is true once the queue begins after the end of the channel's files, if it writes files.
+	isResumed bool
 
 	// queue holds the selected events that are not delivered yet, in order.
 	queue []item
@@ -43,12 +45,14 @@ func (o *Outbox) makeCouriers(ctx context.Context, channels []notify.Channel, kn
 	}
 	var out []*courier
 	for _, channel := range channels {
-		c := &courier{channel: channel, wake: make(chan struct{}, 1), queued: end, done: end}
+		c := &courier{channel: channel, wake: make(chan struct{}, 1), isResumed: channel.Files == nil, queued: end, done: end}
 		if cursor, exists := known[channel.Name]; exists {
 			c.queued, c.done, c.failingSince = cursor.Place, cursor.Place, cursor.FailingSince
 		}
-		if channel.Files != nil {
-			o.resumeFiles(ctx, c)
+		if !c.isResumed {
+			if err := o.resumeFiles(ctx, c, c.queued.Journal); err != nil {
+				o.opts.Log.Error(err, "reading exported files failed, retrying before the next record is written", "channel", channel.Name)
+			}
 		}
 		out = append(out, c)
 	}
@@ -56,16 +60,20 @@ func (o *Outbox) makeCouriers(ctx context.Context, channels []notify.Channel, kn
 }
 
 // resumeFiles moves a courier to the end of the channel's files. The cursor may be wrong: a former leader may have
-// moved it after this leader had taken over the former one's file.
-func (o *Outbox) resumeFiles(ctx context.Context, c *courier) {
-	end, err := o.files.resume(ctx, &c.channel, c.queued.Journal)
+// moved it after this leader had taken over the former one's file, or a write may have succeeded after files.use had
+// given up.
+func (o *Outbox) resumeFiles(ctx context.Context, c *courier, journalID string) error {
+	end, err := o.files.resume(ctx, &c.channel, journalID)
 	if err != nil {
-		o.opts.Log.Error(err, "reading exported files failed, continuing from the cursor", "channel", c.channel.Name)
-		return
+		return err
 	}
-	if end != (journal.Place{}) {
-		c.queued, c.done = end, end
+	c.isResumed = true
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if end != (journal.Place{}) && end != c.done {
+		c.queue, c.queued, c.done, c.isBehind = nil, end, end, true // the next reader continues from there
 	}
+	return nil
 }
 
 // queueEvents queues the events of a record that the channel selects. If the queue already contains at least limit
@@ -163,7 +171,12 @@ func (o *Outbox) deliverQueue(ctx context.Context, c *courier) {
 		if _, serving := o.opts.Position(); !serving {
 			return // the next leader sends it
 		}
-		err := o.send(ctx, &c.channel, journalID, batch)
+		var err error
+		if c.isResumed {
+			err = o.send(ctx, &c.channel, journalID, batch)
+		} else if err = o.resumeFiles(ctx, c, journalID); err == nil {
+			continue
+		}
 		switch {
 		case err == nil:
 			failpoint.Hit(failpoint.EventDelivered)

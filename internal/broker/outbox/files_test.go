@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/trail"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -158,6 +161,53 @@ func playExport(directory string, steps []string, waits []int) string {
 		return err.Error()
 	}
 	return checkComplete(positions, w.position, !hadRivals)
+}
+
+// The volume is slow while the writer seals a file. A write that outlives its context does no harm: within the process,
+// the next writes wait for it; another process takes its file away.
+func TestFilesHaveEveryRecordOnceAfterASlowWrite(t *testing.T) {
+	for name, meanwhile := range map[string]string{"the same process goes on": "", "another process takes over": "kill", "the channel is changed": "change"} {
+		directory := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.directory = directory
+			var slow atomic.Bool
+			w.sign = func(journal.Place) *brokerv1alpha1.Receipt {
+				if slow.Load() {
+					time.Sleep(2 * sendTimeout)
+				}
+				return nil
+			}
+			defer w.stop()
+			o, kill := w.start(archiveChannel(0))
+			rest(2 * time.Second)
+			w.join(3)
+			rest(2 * time.Second)
+			slow.Store(true)
+			w.join(40) // more than a file holds
+			rest(2 * time.Second)
+			slow.Store(false)
+			switch meanwhile {
+			case "kill":
+				go kill()
+				synctest.Wait()
+				_, kill = w.start(archiveChannel(0))
+				rest(2 * time.Second)
+				w.join(1)
+			case "change":
+				runtest.Check(t, o.SetChannels([]notify.Channel{archiveChannel(1)}))
+			}
+			rest(2 * time.Minute)
+			kill()
+			positions, err := exported(directory, w.writer.ID())
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if problem := checkComplete(positions, w.position, true); problem != "" {
+				t.Errorf("%s: %s", name, problem)
+			}
+		})
+	}
 }
 
 func TestFilesAreSealedBySizeAndDayAndDeletedWhenTheirTimeIsOver(t *testing.T) {
