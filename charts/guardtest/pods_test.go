@@ -287,6 +287,7 @@ func (s *site) testPlacement() {
 	s.wantRefused("a pod that moves to another slice", want, label("offloading.liqo.io/nodename", `"res-bbbbbbbbbb-1"`))
 	s.wantRefused("a pod that leaves its slice", want, label("offloading.liqo.io/nodename", "null"))
 	s.wantRefused("a pod that hides from the agent", want, label("liqo.io/managed-by", `"nobody"`))
+	s.wantRefused("a pod that another identity is said to have made", want, label("liqo.io/creator-user", `"nobody"`))
 	s.check(label("app", `"renamed"`))
 	for kind, version := range map[string]string{"Pod": "v1", "EndpointSlice": "discovery.k8s.io/v1"} {
 		own := s.object(version, kind, "own")
