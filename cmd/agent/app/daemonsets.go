@@ -2,11 +2,9 @@ package app
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,18 +12,11 @@ import (
 	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
 )
 
-// offloadedLabel is "true" on namespaces that Liqo offloads: their DaemonSets may run at providers.
-const offloadedLabel = "liqo.io/scheduling-enabled"
-
 // checkDaemonSets names the DaemonSets whose pods are created on virtual nodes. The agent's webhook
 // has not changed them yet, because their templates are older than the webhook.
 func checkDaemonSets(ctx context.Context, c client.Reader) checkup.Finding {
 	var sets appsv1.DaemonSetList
-	var offloaded corev1.NamespaceList
 	err := c.List(ctx, &sets)
-	if err == nil {
-		err = c.List(ctx, &offloaded, client.MatchingLabels{offloadedLabel: "true"})
-	}
 	switch {
 	case apierrors.IsForbidden(err):
 		return checkup.Skip("this account lacks the permission: %v", err)
@@ -34,9 +25,7 @@ func checkDaemonSets(ctx context.Context, c client.Reader) checkup.Finding {
 	}
 	var names []string
 	for i := range sets.Items {
-		ds := &sets.Items[i]
-		mayRun := slices.ContainsFunc(offloaded.Items, func(ns corev1.Namespace) bool { return ns.Name == ds.Namespace })
-		if !mayRun && agentwebhooks.MayUseVirtualNodes(ds) {
+		if ds := &sets.Items[i]; agentwebhooks.MayUseVirtualNodes(ds) {
 			names = append(names, ds.Namespace+"/"+ds.Name)
 		}
 	}

@@ -21,17 +21,15 @@ func TestFindingsAboutDaemonSets(t *testing.T) {
 		return ds
 	}
 	every := corev1.Toleration{Operator: corev1.TolerationOpExists}
-	offloaded := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"liqo.io/scheduling-enabled": "true"}}}
 	none := checkup.Finding{Level: checkup.OK, Message: "none needlessly uses virtual nodes"}
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    checkup.Finding
 	}{
-		"without any":               {nil, none},
-		"without a toleration":      {[]client.Object{daemonSet("logs", "fluent")}, none},
-		"in an offloaded namespace": {[]client.Object{offloaded, daemonSet("shop", "cache", every)}, none},
+		"without any":          {nil, none},
+		"without a toleration": {[]client.Object{daemonSet("logs", "fluent")}, none},
 		"that tolerate every taint": {
-			[]client.Object{offloaded, daemonSet("kube-system", "cni", every), daemonSet("shop", "cache", every), daemonSet("logs", "fluent", every)},
+			[]client.Object{daemonSet("kube-system", "cni", every), daemonSet("logs", "fluent", every)},
 			checkup.Finding{
 				Level:   checkup.Warning,
 				Message: "pods of kube-system/cni, logs/fluent tolerate every taint and are created on virtual nodes, where they never become ready: that blocks rolling updates",
