@@ -253,6 +253,11 @@ func (s *site) testLabels() {
 		pod.SetLabels(map[string]string{"offloading.liqo.io/origin": consumer, "offloading.liqo.io/nodename": label})
 		s.wantRefused("a pod of "+name, "label offloading.liqo.io/nodename must be "+slice, s.peer.Create(s.Context(), pod, client.DryRunAll))
 	}
+	pod := s.shadowPod("stolen")
+	pod.SetLabels(map[string]string{"offloading.liqo.io/nodename": slice, "liqo.io/creator-user": "res-bbbbbbbbbb-1-0123456789ab"})
+	s.wantRefused("a pod that another identity is said to have made", "label liqo.io/creator-user must be "+user, s.peer.Create(s.Context(), pod, client.DryRunAll))
+	pod.SetLabels(map[string]string{"offloading.liqo.io/nodename": slice, "liqo.io/creator-user": user})
+	s.check(s.peer.Create(s.Context(), pod, client.DryRunAll))
 	for key, value := range map[string]string{
 		"broker.fluidos.eu/placeholder": "true", "app.kubernetes.io/managed-by": "liqo-resource-broker",
 	} {
@@ -260,7 +265,7 @@ func (s *site) testLabels() {
 		pod.SetLabels(map[string]string{"offloading.liqo.io/nodename": slice, key: value})
 		s.wantRefused("a pod with label "+key, "by which this cluster finds its own", s.peer.Create(s.Context(), pod, client.DryRunAll))
 	}
-	pod := s.shadowPod("stolen")
+	pod = s.shadowPod("stolen")
 	pod.SetFinalizers([]string{"orphan"})
 	s.wantRefused("a pod with a finalizer", "metadata.finalizers", s.peer.Create(s.Context(), pod, client.DryRunAll))
 }
