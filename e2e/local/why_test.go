@@ -94,7 +94,7 @@ func TestWhyNamesCauseAndRemedy(t *testing.T) {
 	_, err = rome.Request(ctx, namespace, "urgent", whole, queued(10))
 	check(t, err)
 	explains("preempted", "rreq/"+holds.Name, "FAILED", "Preempted", "a higher priority", "create another")
-	explains("quota at the provider", "pod/waiting", "PodsRejected", `not accepted by "`+served.Status.TargetClusterID+`"`, "exceeded quota: "+quota.Name, "raise the ResourceQuota in the message")
+	explains("quota at the provider", "pod/waiting", "the provider does not take the pod", "exceeded quota: "+quota.Name, "raise the ResourceQuota in the message")
 
 	signal(t, env, "berlin", syscall.SIGSTOP)
 	t.Cleanup(func() { signal(t, env, "berlin", syscall.SIGKILL) }) // the supervisor restarts it

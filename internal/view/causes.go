@@ -26,6 +26,10 @@ var (
 		{"runtimeClassName", "leave runtimeClassName out, or ask the provider's operator to add the class to guard.runtimeClasses"},
 		{"RuntimeClass", "leave runtimeClassName out, or ask the provider's operator to create the RuntimeClass"},
 		{"has no Warning event", "ask the provider's operator for kubectl describe shadowpod: often a ResourceQuota there is full, or the RuntimeClass is missing"},
+		{"violates PodSecurity", "change the fields in the message: the provider admits only pods of this Pod Security Standard"},
+		{"quota usage exceeded", "make the pod smaller, or have the request grow with kubectl broker resize"},
+		{"quota limit not found", "leave the resource in the message out, or create a request that has it"},
+		{"user is cordoned", "ask the provider's operator why it takes no new pods of this reservation, or create another request"},
 		{"no live reservation", "see the provider's agent, or delete the pod if the reservation is over"},
 		{"ValidatingAdmissionPolicy", "change the field in the message"},
 		{"without a node at", "make the pod smaller, loosen its constraints, or ask for podShapes of its size"},
@@ -156,7 +160,7 @@ func (s *Snapshot) newestWarning(pod *corev1.Pod) string {
 	var newest *corev1.Event
 	for i := range s.Events {
 		e := &s.Events[i]
-		if e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != pod.Name || e.InvolvedObject.UID != pod.UID || e.Type != corev1.EventTypeWarning || e.Reason == agentv1alpha1.ReasonPodsRejected {
+		if AboutOf(e).Kind != "Pod" || e.InvolvedObject.Name != pod.Name || e.InvolvedObject.UID != pod.UID || e.Type != corev1.EventTypeWarning || e.Reason == agentv1alpha1.ReasonPodsRejected {
 			continue
 		}
 		isRemote := strings.HasSuffix(e.Source.Component, "(remote)") // Liqo's copy of an event of the provider

@@ -74,6 +74,12 @@ func TestStoriesNameCauseAndRemedy(t *testing.T) {
 		last := &conditions[len(conditions)-1]
 		last.Message = strings.ReplaceAll(last.Message, "team/my-pod", "team/other")
 	}
+	// The provider accepts the ShadowPod, but refuses its pod.
+	copied := func(warning string) *Snapshot {
+		s := rejecting(warning)
+		s.Events[0].InvolvedObject.Kind = "ShadowPod"
+		return s
+	}
 	faults := []struct {
 		fault, of     string
 		snapshot      *Snapshot
@@ -93,6 +99,17 @@ func TestStoriesNameCauseAndRemedy(t *testing.T) {
 		{"refused without an event", "pod/my-pod", hideFromTeam(rejecting("")), "not accepted by", "a ResourceQuota there is full"},
 		{"pod without limits", "pod/my-pod", hideFromTeam(rejecting("FailedReflection: limits and requests are not equal")), "the provider does not take the pod", "set limits equal to the requests"},
 		{"refused a moment ago", "pod/my-pod", delayed, "the provider has not started the pod, and no event says why", "a ResourceQuota there is full"},
+		{
+			"quota at the provider, as its event says", "pod/my-pod", hideFromTeam(copied(`FailedCreatePod: Failed to create pod: pods "my-pod" is forbidden: exceeded quota: full`)),
+			"the provider does not take the pod: FailedCreatePod", "raise the ResourceQuota in the message",
+		},
+		{
+			"pod security at the provider", "pod/my-pod", copied(`FailedCreatePod: pods "my-pod" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`),
+			"runAsNonRoot", "change the fields in the message",
+		},
+		{"reservation in use", "pod/my-pod", rejecting("FailedReflection: peering res-abc-1 quota usage exceeded - free 0 / requested 1"), "free 0", "kubectl broker resize"},
+		{"resource not reserved", "pod/my-pod", rejecting("FailedReflection: nvidia.com/gpu quota limit not found for this peering"), "nvidia.com/gpu", "leave the resource"},
+		{"cordoned reservation", "pod/my-pod", rejecting("FailedReflection: user is cordoned"), "user is cordoned", "takes no new pods"},
 		{"wrong selector", "pod/my-pod", lost, "the pod selects the request my-requests, which does not exist; namespace team has my-request", "correct the nodeSelector"},
 		{
 			"missing runtime class", "pod/my-pod", rejecting("FailedReflection: spec.pod.runtimeClassName is gvisor, the operator of this cluster allows none (guard.runtimeClasses)"),

@@ -360,8 +360,18 @@ func placementRows(placements []brokerv1alpha1.Placement) []PlacementRow {
 func newEventRow(s *Snapshot, e *corev1.Event) EventRow {
 	return EventRow{
 		Context: s.Context, At: metav1.NewTime(eventTime(e)), Type: e.Type, Reason: e.Reason, Message: e.Message,
-		Object: Ref{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name},
+		Object: AboutOf(e),
 	}
+}
+
+// AboutOf returns the object that an event is about. For a ShadowPod that is the pod of the same name: Liqo copies the
+// provider's events about it with the UID of the pod, such as the refusal of the pod by the API server there.
+func AboutOf(e *corev1.Event) Ref {
+	r := Ref{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
+	if r.Kind == "ShadowPod" {
+		r.Kind = "Pod"
+	}
+	return r
 }
 
 // eventTime returns when an event last occurred. If the event does not say, it returns when the event was created.

@@ -152,10 +152,14 @@ func (c *connection) readEvents(ctx context.Context, s *view.Snapshot, about []v
 			namespace = metav1.NamespaceDefault // where events about objects without namespace are
 		}
 		events := &corev1.EventList{}
-		err := c.List(ctx, events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.kind": r.Kind, "involvedObject.name": r.Name})
+		err := c.List(ctx, events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.name": r.Name})
 		if err != nil {
 			s.Gaps = append(s.Gaps, gapOf("events in namespace "+namespace, err))
 		}
-		s.Events = append(s.Events, events.Items...)
+		for i := range events.Items {
+			if view.AboutOf(&events.Items[i]).Kind == r.Kind {
+				s.Events = append(s.Events, events.Items[i])
+			}
+		}
 	}
 }
