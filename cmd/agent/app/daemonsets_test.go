@@ -21,6 +21,7 @@ func TestFindingsAboutDaemonSets(t *testing.T) {
 		return ds
 	}
 	every := corev1.Toleration{Operator: corev1.TolerationOpExists}
+	offloaded := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"liqo.io/scheduling-enabled": "true"}}}
 	none := checkup.Finding{Level: checkup.OK, Message: "none needlessly uses virtual nodes"}
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -29,10 +30,10 @@ func TestFindingsAboutDaemonSets(t *testing.T) {
 		"without any":          {nil, none},
 		"without a toleration": {[]client.Object{daemonSet("logs", "fluent")}, none},
 		"that tolerate every taint": {
-			[]client.Object{daemonSet("kube-system", "cni", every), daemonSet("logs", "fluent", every)},
+			[]client.Object{offloaded, daemonSet("kube-system", "cni", every), daemonSet("shop", "cache", every)},
 			checkup.Finding{
 				Level:   checkup.Warning,
-				Message: "pods of kube-system/cni, logs/fluent tolerate every taint and are created on virtual nodes, where they never become ready: that blocks rolling updates",
+				Message: "pods of kube-system/cni, shop/cache tolerate every taint and are created on virtual nodes, where they never become ready: that blocks rolling updates",
 				Advice:  "give their pods the node affinity liqo.io/type NotIn [virtual-node], or restart them with kubectl rollout restart while the agent's webhook runs, which adds it",
 			},
 		},
