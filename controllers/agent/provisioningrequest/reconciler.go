@@ -109,7 +109,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 }
 
 func (r *Reconciler) takeStep(ctx context.Context, pr *autoscaling.ProvisioningRequest) (time.Duration, error) {
-	rr, err := owned.FindRequest(ctx, r.client, r.options.Reader, client.ObjectKey{Namespace: pr.Namespace, Name: RequestName(pr)})
+	server := r.options.Reader
+	if isOver(pr) {
+		server = r.client // a request that the cache does not have yet triggers a reconcile when it does
+	}
+	rr, err := owned.FindRequest(ctx, r.client, server, client.ObjectKey{Namespace: pr.Namespace, Name: RequestName(pr)})
 	if err != nil {
 		return never, err
 	}

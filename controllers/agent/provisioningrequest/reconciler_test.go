@@ -340,3 +340,16 @@ func TestResourceRequestHasAValidName(t *testing.T) {
 		}
 	}
 }
+
+// Ended ProvisioningRequests stay for as long as the Workloads of Kueue, and each is reconciled when the agent starts.
+func TestEndedProvisioningRequestIsReadFromTheCacheOnly(t *testing.T) {
+	b := newBench(t)
+	b.reconcile()
+	runtest.Check(t, b.client.Delete(t.Context(), b.request()))
+	b.reconcile()
+	b.expect("Accepted=Pending", "Failed=Deleted")
+	b.options.Reader = interceptor.NewClient(b.client, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return errors.New("the API server was asked")
+	}})
+	b.reconcile()
+}
