@@ -197,7 +197,7 @@ func shortenAgentCertificate(t *testing.T, s *staging) (time.Time, func()) {
 }
 
 func shortenBrokerCertificate(t *testing.T, s *staging) (time.Time, func()) {
-	return shortenCertificate(t, s, "broker-liqo-resource-broker-tls", `broker_certificate_expiry_timestamp_seconds`)
+	return shortenCertificate(t, s, "broker-tls", `broker_certificate_expiry_timestamp_seconds`)
 }
 
 // shortenCertificate has a Certificate issued for an hour, the shortest that cert-manager issues. The metric is its expiry.
