@@ -14,7 +14,7 @@ var errSlow = errors.New("others needed the memory of this incomplete review")
 
 // inFlight limits the bytes of the reviews that are read or answered at the same time. It counts
 // bytes as they arrive. If none are free, the review that has been incomplete for the longest time
-// makes room for younger ones: who sends slowly holds up nobody else.
+// makes room for younger ones, so a slow sender delays no others.
 type inFlight struct {
 	mu   sync.Mutex
 	free int

@@ -159,9 +159,9 @@ func TestServerBoundsTheMemoryOfReviews(t *testing.T) {
 	}
 }
 
-// TestSlowSendersHoldUpNobody has senders that stop at the last byte use all memory. Their time to
+// TestSlowSendersDelayNoOthers has senders that stop at the last byte use all memory. Their time to
 // send does not pass in this test.
-func TestSlowSendersHoldUpNobody(t *testing.T) {
+func TestSlowSendersDelayNoOthers(t *testing.T) {
 	s, mux := bounded()
 	s.now = func() time.Time { return time.Now().Add(time.Hour) }
 	s.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -77,7 +77,7 @@ func wantInvalid(t *testing.T, how string, err error, want string) {
 	}
 }
 
-func TestBoundsThatAreLoweredLeaveWhatIsReserved(t *testing.T) {
+func TestLoweredBoundsKeepReservations(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		first := f.reserve("rome", "request-1", request("8", "4Gi"))

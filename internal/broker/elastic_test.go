@@ -55,7 +55,7 @@ func (f *fleet) passElastic(d time.Duration) {
 }
 
 // Nodes are created only for what fits nowhere else, and never promised twice.
-func TestNodesAreCreatedForWhatFitsNowhere(t *testing.T) {
+func TestNodesAreCreatedForRequestsThatFitNowhere(t *testing.T) {
 	elasticFleet(t, func(f *fleet) {
 		if got := target(f.reserve("rome", "request-1", request("8", "8Gi"))); got != "paris" {
 			t.Errorf("what fits on existing nodes goes to %s, want paris", got)

@@ -163,7 +163,7 @@ func (f *fleet) populate(random *rand.Rand) (all []member) {
 }
 
 // What a plan says happens, if the agents do their part and nothing else happens.
-func TestPlanIsWhatHappens(t *testing.T) {
+func TestPlanPredictsWhatHappens(t *testing.T) {
 	const ahead, notice = 20 * time.Minute, 5 * time.Minute
 	request := func() *v1.ReservationRequest {
 		req := lasting(10 * time.Minute)

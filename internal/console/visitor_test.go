@@ -37,7 +37,7 @@ func (brokenReviews) identify(context.Context, string) (*authenticationv1.UserIn
 	return nil, errors.New("system:serviceaccount:broker may not create tokenreviews")
 }
 
-func TestStrangersAreNotToldWhatFailed(t *testing.T) {
+func TestErrorsForStrangersHideTheCause(t *testing.T) {
 	s := siteOf(&fixedObjects{view: brokerSnapshot(t)})
 	s.reviews = brokenReviews{}
 	recorder, request := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)

@@ -42,7 +42,7 @@ func instruction(kept corev1.ResourceList) *agentv1alpha1.ProviderInstruction {
 	}
 }
 
-func TestDecideGrantsWhatIsKept(t *testing.T) {
+func TestDecideGrantsOnlyKeptAmounts(t *testing.T) {
 	kept := amounts("cpu", "2", "memory", "4Gi")
 	tests := map[string]struct {
 		asked, want corev1.ResourceList
@@ -83,7 +83,7 @@ func TestDecideGrantsAsManyPodsAsAreKept(t *testing.T) {
 
 // A request is not granted before this cluster has agreed. Resources that this cluster no longer
 // keeps are set to zero.
-func TestDecideGrantsWhatThisClusterHasAgreedTo(t *testing.T) {
+func TestDecideGrantsOnlyAgreedAmounts(t *testing.T) {
 	inst := instruction(amounts("cpu", "8"))
 	inst.Status.Granted = amounts("cpu", "2", "memory", "4Gi")
 	replica := slice(amounts("cpu", "8", "memory", "4Gi", "nvidia.com/gpu", "1"))

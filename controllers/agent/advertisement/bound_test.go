@@ -105,7 +105,7 @@ func TestRefusalThatFewerShapesDoNotFixIsReported(t *testing.T) {
 	}
 }
 
-func TestUsageIsBoundedAndWhatMattersMostIsKept(t *testing.T) {
+func TestBoundedUsageKeepsWhatMattersMost(t *testing.T) {
 	usage := func(n int, recalled bool) v1.Usage {
 		u := v1.Usage{Reservation: fmt.Sprintf("res-%010d", n), Placement: 1, Used: v1.Amounts{"cpu": "1"}}
 		if recalled {

@@ -344,7 +344,7 @@ func TestEndedPlacementIsLeftToItsReclaim(t *testing.T) {
 	}
 }
 
-func TestLiqoIsWokenForWhatFitsOldestFirst(t *testing.T) {
+func TestOldestWaitingPodThatFitsIsRetriedFirst(t *testing.T) {
 	s := newSite(t)
 	s.run("running", -60, "200m")
 	s.shadow("b", -40, "200m")

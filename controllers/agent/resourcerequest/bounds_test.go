@@ -74,7 +74,7 @@ func TestRequestBeyondBoundsIsNotSent(t *testing.T) {
 	}
 }
 
-func TestBoundsThatAreLoweredLeaveWhatWasAskedFor(t *testing.T) {
+func TestLoweredBoundsKeepRequests(t *testing.T) {
 	b := newBench(t)
 	b.make(limit("500m"), quota("500m"))
 	b.after(0)

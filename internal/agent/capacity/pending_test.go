@@ -85,7 +85,7 @@ func TestWhichPodsArePending(t *testing.T) {
 
 // Unschedulable pods may request amounts that no node has. Such amounts are lowered to maxPending,
 // so that sums do not overflow.
-func TestAbsurdDemandIsCutAndAddsUp(t *testing.T) {
+func TestHugePendingRequestsAreCappedBeforeAdding(t *testing.T) {
 	pod := &corev1.Pod{
 		Spec: corev1.PodSpec{Containers: []corev1.Container{
 			container("a", list("cpu", "1T", "memory", "3Ei", "ephemeral-storage", "3Ei", "example.com/x", "9000T")),

@@ -105,7 +105,7 @@ func TestBookKeepsWhatEndsAndDropsWhatHasEnded(t *testing.T) {
 	}
 }
 
-func TestBookTriesWithoutATrace(t *testing.T) {
+func TestDryRunLeavesNoTraceInBook(t *testing.T) {
 	b := NewBook()
 	if !b.Admit(PodOf(object("a", "1", 500)), limits, noon, true).Fits || !b.try("b", "2", 500, noon) {
 		t.Error("a dry run is answered, and counts for nothing")

@@ -161,7 +161,7 @@ func TestPlaceholdersAreWhatIsReservedAndNotUsed(t *testing.T) {
 	}
 }
 
-func TestHeldCountsWhatFindsNoRoom(t *testing.T) {
+func TestHeldCountsPlaceholdersWithoutRoom(t *testing.T) {
 	view := View{Reserved: map[string]quantity.Amounts{"res-a-1": amounts(3000, 6*gib)}, Placeholders: standing("n1", "", "")}
 	want := map[string]Held{"res-a-1": {Placeholders: 3, Pending: 2, Short: amounts(2000, 4*gib)}}
 	if diff := cmp.Diff(want, Decide(view).Held); diff != "" {

@@ -118,7 +118,7 @@ func TestPodsThatFitAfterDebitFitBesideOthers(t *testing.T) {
 }
 
 // Debit deducts a commitment once, takes only capacity that is free, and loses no node.
-func TestDebitTakesWhatIsPromised(t *testing.T) {
+func TestDebitDeductsACommitmentOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shapes := []quantity.NodeShape{{Count: rapid.Int64Range(1, 4).Draw(t, "nodes"), Free: size(rapid.Int64Range(0, 8).Draw(t, "cpu"), 8)}, {Count: 1, Free: size(2, 8)}}
 		amount := rapid.Int64Range(0, 40000).Draw(t, "amount")

@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
+func TestUpsertRefusesInvalidCandidates(t *testing.T) {
 	cases := map[string]struct {
 		candidate Candidate
 		want      string

@@ -131,9 +131,9 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestBarrenCheckpoint lets the API server fail at each part of a checkpoint. Appends continue,
+// TestCheckpointAfterAFailedOneSucceeds lets the API server fail at each part of a checkpoint. Appends continue,
 // and the next checkpoint succeeds and deletes the remains.
-func TestBarrenCheckpoint(t *testing.T) {
+func TestCheckpointAfterAFailedOneSucceeds(t *testing.T) {
 	for _, part := range []string{"create test-checkpoint", "list ", "delete test-checkpoint", "delete test-journal"} {
 		t.Run(part, func(t *testing.T) {
 			server := journaltest.NewServer()
