@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,9 +59,10 @@ var (
 )
 
 // TestRandomAdversaryStaysWithinItsGrant performs thousands of random operations in parallel, as a
-// consumer and as users of namespaces of the consumer and of the provider. Invariant E1 must hold
-// throughout, Liqo must call no address of the adversary, the neighbouring consumer must not be
-// disturbed, and the attacker's own honest workload must run afterwards.
+// consumer, as a provider, and as users of namespaces of both. Invariant E1 must hold throughout,
+// Liqo must call no address of the adversary, no Secret of a namespace that is not offloaded may
+// reach the provider, the neighbouring consumer must not be disturbed, and the attacker's own honest
+// workload must run afterwards.
 func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 	s := openWith(t, openEmpty(t), provider, "rome", "berlin")
 	t.Cleanup(func() { s.verify(t) })
@@ -86,7 +88,9 @@ func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 		{Cluster: a.c.plane, namespaces: []string{a.c.office}, kinds: []schema.GroupVersionKind{e2e.SliceKind, e2e.RenewKind}},
 		{Cluster: editor(t, a.c.home, namespace), namespaces: []string{namespace}, kinds: users},
 		{Cluster: editor(t, s.provider, a.c.landing), namespaces: []string{a.c.landing}, kinds: users},
+		{Cluster: a.c.home, namespaces: []string{e2e.TenantNamespace(provider)}}, // it writes what Liqo copies from a provider
 	}
+	secretIn(t, a.c.home, s.provider)
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
 	together(6, func(i int) {
@@ -182,8 +186,11 @@ func (s *scene) secondLandingUnpaused(t *testing.T) string {
 func (a *adversary) act(ctx context.Context, r *rand.Rand) {
 	a.tried.Add(1)
 	if r.IntN(2) == 0 {
-		by := pick(r, a.actors)
-		switch err := a.write(ctx, by, r); {
+		by, write := pick(r, a.actors), a.write
+		if by.kinds == nil {
+			write = a.misreport
+		}
+		switch err := write(ctx, by, r); {
 		case err == nil:
 			by.taken.Add(1)
 		case e2etest.IsRefused(err):
@@ -390,6 +397,17 @@ func (a *adversary) disguise(obj *unstructured.Unstructured, r *rand.Rand) {
 		obj.Object["spec"] = map[string]any{"consumerClusterID": pick(r, []string{"rome", "berlin"}), "csr": a.spec["csr"],
 			"identityType": pick(r, []string{"ControlPlane", "ResourceSlice"}), "resourceSliceRef": map[string]any{"name": a.c.slice}}
 	}
+}
+
+// misreport changes which namespaces a provider accepts, or the labels of its virtual node.
+func (a *adversary) misreport(ctx context.Context, by *actor, r *rand.Rand) error {
+	if r.IntN(2) == 0 {
+		return by.Patch(ctx, e2e.Object(e2e.VirtualNodeKind, by.namespaces[0], a.c.slice), merge(fmt.Sprintf(`{"spec":{"labels":{%q:%q}}}`,
+			pick(r, append([]string{"topology.kubernetes.io/region", "kubernetes.io/hostname"}, labelsOfLiqo...)), pick(r, valuesOfLiqo))))
+	}
+	return by.Status().Patch(ctx, e2e.Object(e2e.NamespaceMapKind, by.namespaces[0], provider), merge(fmt.Sprintf(
+		`{"status":{"currentMapping":{%q:{"phase":%q,"remoteNamespace":%q}}}}`, pick(r, []string{namespace, metav1.NamespaceSystem, "liqo"}),
+		pick(r, []string{"Accepted", "CreationLoopBackOff"}), pick(r, []string{a.c.landing, a.second, "default"}))))
 }
 
 // mapping changes the mapping of the consumer's second namespace.
