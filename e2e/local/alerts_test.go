@@ -289,7 +289,7 @@ func hangBroker(t *testing.T, s *staging) (time.Time, func()) {
 	}
 }
 
-// slowEtcd suspends etcd most of the time, while a cluster requests and releases capacity.
+// slowEtcd suspends etcd half of the time, while a cluster requests and releases capacity. The broker keeps its lease.
 func slowEtcd(t *testing.T, s *staging) (time.Time, func()) {
 	processes := s.Playground.Clusters[playground.BrokerCluster].ControlPlane.Processes().Processes()
 	etcd := processes[slices.IndexFunc(processes, func(p *process.Process) bool { return p.Name() == toolchain.Etcd.Name })]
@@ -302,16 +302,22 @@ func slowEtcd(t *testing.T, s *staging) (time.Time, func()) {
 	})
 	began := time.Now()
 	stop := repeat(t, func(ctx context.Context, _ int) error {
-		err := syscall.Kill(etcd.Pid(), syscall.SIGSTOP)
-		select {
-		case <-ctx.Done():
-		case <-time.After(1500 * time.Millisecond):
-		}
-		return errors.Join(err, syscall.Kill(etcd.Pid(), syscall.SIGCONT))
+		stopped := syscall.Kill(etcd.Pid(), syscall.SIGSTOP)
+		pause(ctx, 1300*time.Millisecond)
+		continued := syscall.Kill(etcd.Pid(), syscall.SIGCONT)
+		pause(ctx, time.Second)
+		return errors.Join(stopped, continued)
 	})
 	return began, func() {
 		stop()
 		stopCalls()
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 
