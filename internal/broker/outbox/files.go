@@ -80,6 +80,8 @@ type archive struct {
 	// end is the place of the last record in the files, the zero Place if there is none. It and the fields
 	// below are right as long as open belongs to this writer.
 	end journal.Place
+	// appended is the last record that this writer has appended. Unlike end, it was never read from a file.
+	appended journal.Place
 	// newest is the time in the name of the newest file.
 	newest string
 	// open is the file that is written to, nil if there is none.
@@ -94,13 +96,14 @@ func (f *files) resume(ctx context.Context, c *notify.Channel, journalID string)
 	return f.use(ctx, c, journalID, (*archive).takeOver)
 }
 
-// send writes records, and returns nil once they are on the disk. For a test event, it writes an empty file and removes
-// it.
+// send writes records, and returns nil once they are on the disk. For a test event, it writes an empty file to the
+// channel's folder and removes it.
 func (f *files) send(ctx context.Context, c *notify.Channel, journalID string, events []notify.Event) error {
+	if events[0].Record == nil {
+		_, err := f.use(ctx, c, "", (*archive).tryFolder)
+		return err
+	}
 	_, err := f.use(ctx, c, journalID, func(a *archive) error {
-		if events[0].Record == nil {
-			return a.tryFolder()
-		}
 		err := a.takeOver()
 		if err == nil {
 			err = a.write(events)
@@ -158,13 +161,12 @@ func (f *files) archiveOf(c *notify.Channel, journalID string) *archive {
 	return a
 }
 
-// tryFolder returns an error unless the channel's folder can be written.
+// tryFolder returns an error unless the folder can be written.
 func (a *archive) tryFolder() error {
-	folder := filepath.Dir(a.folder)
-	if err := os.MkdirAll(folder, folderMode); err != nil {
+	if err := os.MkdirAll(a.folder, folderMode); err != nil {
 		return err
 	}
-	name := filepath.Join(folder, "test-"+a.f.writer+unfinishedSuffix)
+	name := a.path("test-" + a.f.writer + unfinishedSuffix)
 	if err := writeSynced(name, func(io.Writer) error { return nil }); err != nil {
 		return err
 	}
@@ -258,8 +260,10 @@ func (a *archive) claim(name string) error {
 }
 
 // seal writes the complete lines of an open file to a compressed file, and removes the open file. If a line of
-// the open file was changed, seal keeps this file under a name with damagedSuffix.
+// the open file was changed, seal keeps this file under a name with damagedSuffix. In any case, seal deletes the files
+// that the channel no longer has to keep, so that a full volume has room for the next attempt.
 func (a *archive) seal(name string) error {
+	defer a.deleteOld()
 	from, err := os.Open(a.path(name))
 	if err != nil {
 		return err
@@ -300,9 +304,9 @@ func (a *archive) seal(name string) error {
 }
 
 // signEnd signs the end of a file if this writer has read its last record from the journal. It signs no file of
-// another writer, because records on the volume may have been changed.
+// another writer, because whoever can write to the volume may have made it.
 func (a *archive) signEnd(end journal.Place) *brokerv1alpha1.Receipt {
-	if a.f.opts.SignHead == nil || end != a.end {
+	if a.f.opts.SignHead == nil || end != a.appended {
 		return nil
 	}
 	return a.f.opts.SignHead(end)
@@ -374,6 +378,7 @@ func (a *archive) append(r *trail.Record) error {
 	}
 	a.size += int64(len(line))
 	a.end = journal.Place{Journal: a.journalID, Position: r.Position, Hash: r.Hash}
+	a.appended = a.end
 	return nil
 }
 
@@ -392,7 +397,7 @@ func (a *archive) begin() error {
 	return a.syncFolder()
 }
 
-// finish seals the open file, and deletes the files that the channel no longer has to keep.
+// finish seals the open file.
 func (a *archive) finish() error {
 	if err := cmp.Or(a.open.Sync(), a.stillOwns()); err != nil {
 		return err
@@ -402,28 +407,24 @@ func (a *archive) finish() error {
 		return err
 	}
 	a.open = nil
-	if err := a.seal(name); err != nil {
-		return err
-	}
-	return a.deleteOld()
+	return a.seal(name)
 }
 
 // deleteOld deletes the complete files all of whose records are older than KeepDays of the channel.
-func (a *archive) deleteOld() error {
+func (a *archive) deleteOld() {
 	if a.keepDays == 0 {
-		return nil
+		return
 	}
 	names, err := a.list()
-	if err != nil {
-		return err
-	}
 	first := a.f.opts.Now().UTC().AddDate(0, 0, -a.keepDays-1).Format(stampLayout)
 	for _, name := range names {
 		if name < first && strings.HasSuffix(name, sealedSuffix) {
 			err = errors.Join(err, os.Remove(a.path(name)))
 		}
 	}
-	return err
+	if err != nil {
+		a.f.opts.Log.Error(err, "deleting old exported files failed", "folder", a.folder)
+	}
 }
 
 // stillOwns returns an error if another writer has taken the open file over.

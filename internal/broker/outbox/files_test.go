@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
@@ -311,6 +314,70 @@ func TestEditedOpenFileIsSetAsideAndItsRecordsAreWrittenAgain(t *testing.T) {
 			t.Error(problem)
 		}
 	})
+}
+
+// Whoever can write to the volume must not get a signature of the broker for records that are not in its journal.
+func TestFilesThatOthersMadeAreNotSigned(t *testing.T) {
+	var open []byte
+	var journalID string
+	made := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.directory, journalID = made, w.writer.ID()
+		defer w.stop()
+		_, kill := w.start(archiveChannel(0))
+		rest(2 * time.Second)
+		w.join(3)
+		rest(2 * time.Second)
+		kill()
+		names, err := filepath.Glob(filepath.Join(made, "archive", journalID, "*"+openSuffix))
+		if err != nil || len(names) != 1 {
+			t.Fatal(names, err)
+		}
+		open, err = os.ReadFile(names[0])
+		runtest.Check(t, err)
+	})
+	f := newFiles(&Options{Directory: t.TempDir(), Now: time.Now, Log: logr.Discard(), SignHead: func(at journal.Place) *brokerv1alpha1.Receipt {
+		t.Errorf("%+v was signed", at)
+		return nil
+	}})
+	c := archiveChannel(0)
+	for range 2 { // the first time, the end of the files is not known before
+		runtest.Check(t, os.MkdirAll(f.archiveOf(&c, journalID).folder, folderMode))
+		runtest.Check(t, os.WriteFile(f.archiveOf(&c, journalID).path("20260101T000000.000Z-other"+openSuffix), open, fileMode))
+		end, err := f.resume(t.Context(), &c, journalID)
+		if err != nil || end.Position == 0 {
+			t.Fatal(end, err)
+		}
+	}
+}
+
+// Files are complete only once they are sealed, for which a full volume has no room.
+func TestOldFilesAreDeletedAlsoIfNoFileCanBeSealed(t *testing.T) {
+	f := newFiles(&Options{Directory: t.TempDir(), Now: time.Now, Log: logr.Discard()})
+	f.writer = "writer" // after "other", whose file is sealed first
+	c := archiveChannel(30)
+	a := f.archiveOf(&c, "journal")
+	old := a.path("20200101T000000.000Z-0000000000000001-0000000000000002" + sealedSuffix)
+	runtest.Check(t, os.MkdirAll(a.path("20260101T000000.000Z-"+f.writer+openSuffix+unfinishedSuffix), folderMode)) // a file that cannot be written
+	runtest.Check(t, os.WriteFile(a.path("20260101T000000.000Z-other"+openSuffix), nil, fileMode))
+	runtest.Check(t, os.WriteFile(old, nil, fileMode))
+	if _, err := f.resume(t.Context(), &c, "journal"); err == nil {
+		t.Fatal("the file was sealed")
+	}
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file of 2020 was kept: %v", err)
+	}
+}
+
+func TestTestOfAChannelStaysInItsFolder(t *testing.T) {
+	around := t.TempDir()
+	o := New(Options{Now: time.Now, Directory: filepath.Join(around, "volume")})
+	o.channels = []notify.Channel{archiveChannel(0)}
+	runtest.Check(t, o.Test(t.Context(), "archive", "x/../../../outside/y"))
+	if _, err := os.Stat(filepath.Join(around, "outside")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder outside of the volume was made: %v", err)
+	}
 }
 
 func TestChannelOfFilesWithoutAVolumeSaysWhatIsMissing(t *testing.T) {
