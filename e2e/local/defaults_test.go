@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -156,4 +157,27 @@ func TestARequestIsUnhealthyWhileItsProviderRefusesPods(t *testing.T) {
 	awaitHealth(agentv1alpha1.ReasonHealthy)
 	check(t, rome.DeleteAndWait(ctx, pod, patience))
 	check(t, rome.Delete(ctx, ours))
+
+	// The provider has a Service with the name of one whose endpoint runs here. Pods there would reach the provider's.
+	service := func(namespace string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db"}, Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "db"}, Ports: []corev1.ServicePort{{Port: 5432}},
+		}}
+	}
+	foreign, own := service(namespace+"-rome"), service(namespace)
+	check(t, provider.Create(ctx, foreign))
+	check(t, rome.Create(ctx, own))
+	endpoint := podWith("db", corev1.ResourceRequirements{})
+	endpoint.Labels = own.Spec.Selector
+	check(t, rome.Create(ctx, endpoint))
+	awaitHealth(agentv1alpha1.ReasonServiceRejected, `Service "e2e/db"`, "Service db in namespace e2e-rome was not reflected from cluster rome: use another name")
+	after := service(namespace + "-rome")
+	check(t, provider.Get(ctx, client.ObjectKeyFromObject(after), after))
+	if diff := cmp.Diff(foreign, after); diff != "" {
+		t.Errorf("the provider's Service (-before +after):\n%s", diff)
+	}
+	check(t, rome.DeleteAndWait(ctx, own, patience))
+	awaitHealth(agentv1alpha1.ReasonHealthy)
+	check(t, rome.DeleteAndWait(ctx, endpoint, patience))
+	check(t, provider.Delete(ctx, foreign))
 }
