@@ -17,6 +17,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
+// untilListedAgain is the least time between two lists of the pods without a node, which users cause when they edit
+// BurstPolicies.
+const untilListedAgain = time.Second
+
 // bursts is the state that the Watcher keeps for BurstPolicies.
 type bursts struct {
 	// policies holds the latest argument of SelectBursts. listAgain restarts the watch of the pods

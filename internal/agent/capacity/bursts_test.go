@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var burstPolicies = []burst.Selection{{Namespace: "ml", Name: "default"}}
@@ -151,6 +153,38 @@ func TestNothingIsCountedWithoutPolicies(t *testing.T) {
 	if policies, nodes := w.TakeBurstChanges(); len(policies)+len(nodes) > 0 {
 		t.Errorf("changes of %v, %v", policies, nodes)
 	}
+}
+
+// Whoever may edit a policy could otherwise make the API server list all pods without end.
+func TestEditsOfPoliciesListPodsAtMostOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(burstPod(1))
+		w := New(client)
+		runtest.Start(t, w)
+		<-w.Synced()
+		synctest.Wait()
+		lists := func() (n int) {
+			for _, a := range client.Actions() {
+				if a.Matches("list", "pods") {
+					n++
+				}
+			}
+			return n
+		}
+		before := lists()
+		for i := range 100 {
+			w.SelectBursts([]burst.Selection{{Namespace: "ml", Name: fmt.Sprint(i)}})
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := lists() - before; n != 1 {
+			t.Errorf("100 edits within a second listed the pods %d times, want once", n)
+		}
+		if waiting := w.Waiting(types.NamespacedName{Namespace: "ml", Name: "99"}); len(waiting) != 1 {
+			t.Errorf("%d kinds of pods wait for the last policy, want one", len(waiting))
+		}
+	})
 }
 
 // heapOf returns the memory that build leaves in use.

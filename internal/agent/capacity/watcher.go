@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -119,11 +120,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 	running.Go(func() {
 		podReflector(w, "running", w.running, &w.runningKnown, factsOfPod, runningAccounts{w.accounts, w}).RunWithContext(ctx)
 	})
-	running.Go(func() {
-		for ctx.Err() == nil {
-			w.watchUnbound(ctx)
-		}
-	})
+	running.Go(func() { wait.UntilWithContext(ctx, w.watchUnbound, untilListedAgain) })
 	running.Wait()
 	return nil
 }
