@@ -37,7 +37,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 		return ctrl.Result{}, err
 	}
 	if err != nil || buffer.DeletionTimestamp != nil || buffer.Spec.ProvisioningStrategy != autoscaling.Strategy {
-		r.surplus.Forget(string(r.measured[req.NamespacedName]))
 		delete(r.measured, req.NamespacedName)
 		return ctrl.Result{}, r.dropRequest(ctx, buffer)
 	}
@@ -140,16 +139,23 @@ func (r *Reconciler) observeBuffer(ctx context.Context, s *scene) error {
 		s.pool.Used.AddInPlace(r.options.Pods.OwnRequestsOn(s.nodes[i].Name))
 	}
 	key := client.ObjectKeyFromObject(s.buffer)
-	if r.measured[key] != rr.UID {
-		r.surplus.Forget(string(r.measured[key]))
-		r.measured[key] = rr.UID
+	m := r.measured[key]
+	if m == nil || m.request != rr.UID {
+		m = &measured{request: rr.UID}
+		r.measured[key] = m
 	}
-	if s.pool.State == burst.Over {
-		s.pool.OverAt = r.surplus.ObserveOver(string(rr.UID), s.now)
-		return nil
+	switch {
+	case s.pool.State != burst.Over:
+		m.overAt = time.Time{}
+	case m.overAt.IsZero():
+		m.overAt = s.now
 	}
-	// Arrivals do not restart the time: a pool that became too large shrinks although short pods come and go.
-	s.pool.SurplusSince = r.surplus.Observe(string(rr.UID), !known || s.settings.Surplus(s.pool) == 0, 0, s.now)
+	surplus := int64(0)
+	if known {
+		surplus = s.settings.SurplusOf(s.pool)
+	}
+	m.surplus.Observe(surplus, s.now)
+	s.pool.OverAt, s.pool.Surplus = m.overAt, m.surplus
 	return nil
 }
 
@@ -253,6 +259,7 @@ func (r *Reconciler) resizeRequest(ctx context.Context, s *scene, pods int64) er
 	if err := r.patchRequest(ctx, s, before); err != nil {
 		return err
 	}
+	delete(r.measured, client.ObjectKeyFromObject(s.buffer)) // the surplus so far is that of another size
 	r.recordResize(s, s.request, pods)
 	return nil
 }

@@ -53,13 +53,18 @@ type Options struct {
 
 // Reconciler serves CapacityBuffers. Only one Reconcile may run at a time.
 type Reconciler struct {
-	client  client.Client
-	options Options
-	// surplus measures since when the request of a buffer has had more free room than is to be kept. After a restart of
-	// the agent the time begins anew.
-	surplus burst.IdleClock
-	// measured has the UID of the request that surplus knows for each buffer.
-	measured map[types.NamespacedName]types.UID
+	client   client.Client
+	options  Options
+	measured map[types.NamespacedName]*measured
+}
+
+// measured holds what the agent has seen of the request of a buffer over time. After a restart of the agent it begins
+// anew.
+type measured struct {
+	request types.UID
+	surplus burst.Surplus
+	// overAt is when the request was first seen to be over.
+	overAt time.Time
 }
 
 // New returns a Reconciler. Intervals that options leave empty get their defaults.
@@ -67,7 +72,7 @@ func New(c client.Client, options Options) *Reconciler {
 	if options.CountInterval <= 0 {
 		options.CountInterval = 10 * time.Second
 	}
-	return &Reconciler{client: c, options: options, measured: map[types.NamespacedName]types.UID{}}
+	return &Reconciler{client: c, options: options, measured: map[types.NamespacedName]*measured{}}
 }
 
 // SetupWhenServed registers the controller once the CRD of CapacityBuffer exists. Autoscalers install it.

@@ -7,8 +7,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// ShrinkAfter is how long a buffer must have had more free room than it keeps before its request shrinks. Pods that
-// are replaced one by one leave and come back within this time.
+// ShrinkAfter is how long a buffer must have had more free room than it keeps before its request shrinks, by the least
+// surplus of this time. Pods that are replaced one by one leave and come back within it.
 const ShrinkAfter = 5 * time.Minute
 
 // Buffer holds the settings of a CapacityBuffer.
@@ -32,9 +32,29 @@ type Pool struct {
 	// ChangedAt is when the buffer last created or resized the request.
 	ChangedAt time.Time
 	// Guests is the number of pods of workloads on the nodes, also of those that request nothing.
-	Guests int64
-	// SurplusSince is since when the request has had more free room than the buffer keeps; zero if it has not.
-	SurplusSince time.Time
+	Guests  int64
+	Surplus Surplus
+}
+
+// Surplus remembers how much more free room a request has had than its buffer keeps. Arriving pods do not restart the
+// time: a pool that became too large shrinks although short pods come and go, by the room that none of them used.
+type Surplus struct {
+	// Since is since when there has been a surplus, zero if there is none, and Least is for how many pods there was always
+	// surplus room since then.
+	Since time.Time
+	Least int64
+}
+
+// Observe takes note of the present surplus.
+func (s *Surplus) Observe(surplus int64, now time.Time) {
+	switch {
+	case surplus == 0:
+		*s = Surplus{}
+	case s.Since.IsZero():
+		*s = Surplus{now, surplus}
+	default:
+		s.Least = min(s.Least, surplus)
+	}
 }
 
 // Values of BufferPlan.Action.
@@ -62,8 +82,8 @@ type BufferPlan struct {
 	Until time.Time
 }
 
-// Surplus returns how many pods fit into the free room of the request beyond those for which the buffer keeps room.
-func (b *Buffer) Surplus(p *Pool) int64 {
+// SurplusOf returns how many pods fit into the free room of the request beyond those for which the buffer keeps room.
+func (b *Buffer) SurplusOf(p *Pool) int64 {
 	if p == nil || p.State != Held && p.State != Full {
 		return 0
 	}
@@ -156,8 +176,8 @@ func PlanBuffer(b *Buffer, p *Pool, now time.Time) BufferPlan {
 			return BufferPlan{Why: waits, Until: due}
 		}
 		return BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonSettling}
-	case wanted < asked && !p.SurplusSince.IsZero() && !p.SurplusSince.Add(ShrinkAfter).After(now) && !due.After(now):
-		if wanted < max(p.Least, 1) {
+	case wanted < asked && !p.Surplus.Since.IsZero() && !p.Surplus.Since.Add(ShrinkAfter).After(now) && !due.After(now):
+		if wanted = asked - p.Surplus.Least; wanted < max(p.Least, 1) {
 			return BufferPlan{Action: DeletePool, Why: agentv1alpha1.ReasonSettling}
 		}
 		return BufferPlan{Action: ResizePool, Pods: wanted, Why: agentv1alpha1.ReasonRequested}

@@ -30,7 +30,8 @@ func poolOf(state State, asked, granted, used int64, changed time.Time) *Pool {
 func TestPlanBuffer(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	long := now.Add(-time.Hour)
-	surplus := func(since time.Time, p *Pool) *Pool { p.SurplusSince = since; return p }
+	surplus := func(since time.Time, p *Pool) *Pool { p.Surplus.Since = since; return p }
+	always := func(n int64, p *Pool) *Pool { p.Surplus.Least = n; return p }
 	least := func(n int64, p *Pool) *Pool { p.Least = n; return p }
 	guest := func(p *Pool) *Pool { p.Guests = 1; return p }
 	unusable := func(p *Pool) *Pool { p.Unusable = true; return p }
@@ -61,6 +62,8 @@ func TestPlanBuffer(t *testing.T) {
 		"the provider refused more long ago":        {3, nil, poolOf(Full, 3, 3, 2, long), BufferPlan{Action: ResizePool, Pods: 5, Why: "Settling"}},
 		"pods have left just now":                   {3, nil, surplus(now, poolOf(Held, 5, 5, 1, long)), BufferPlan{Why: "Requested"}},
 		"pods have left":                            {3, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 1, long)), BufferPlan{Action: ResizePool, Pods: 4, Why: "Requested"}},
+		"short pods come and go":                    {3, nil, always(2, surplus(now.Add(-ShrinkAfter), poolOf(Held, 9, 9, 1, long))), BufferPlan{Action: ResizePool, Pods: 7, Why: "Requested"}},
+		"some was used in the last minutes":         {0, nil, always(3, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 0, long))), BufferPlan{Action: ResizePool, Pods: 2, Why: "Requested"}},
 		"all have left and nothing is kept":         {0, nil, surplus(now.Add(-ShrinkAfter), poolOf(Held, 5, 5, 0, long)), BufferPlan{Action: DeletePool, Why: "Settling"}},
 		"it shrinks to its first size":              {1, nil, surplus(now.Add(-ShrinkAfter), least(5, poolOf(Held, 8, 8, 1, long))), BufferPlan{Action: ResizePool, Pods: 5, Why: "Requested"}},
 		"less is kept than its first size":          {1, nil, least(5, poolOf(Held, 5, 5, 1, long)), BufferPlan{Why: "Requested"}},
@@ -81,6 +84,9 @@ func TestPlanBuffer(t *testing.T) {
 			b := &Buffer{Limit: tt.limit, Shape: worker}
 			if tt.replicas >= 0 {
 				b.Replicas = &tt.replicas
+			}
+			if tt.pool != nil && tt.pool.Surplus.Least == 0 {
+				tt.pool.Surplus.Least = b.SurplusOf(tt.pool)
 			}
 			if got := PlanBuffer(b, tt.pool, now); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
@@ -104,12 +110,7 @@ func TestBuffersKeepTheirRules(t *testing.T) {
 			if pool != nil {
 				used = rapid.Int64Range(0, podsIn(pool.Granted, worker)).Draw(t, "used")
 				pool.Used = worker.Times(used)
-				switch {
-				case b.Surplus(pool) == 0:
-					pool.SurplusSince = time.Time{}
-				case pool.SurplusSince.IsZero():
-					pool.SurplusSince = now
-				}
+				pool.Surplus.Observe(b.SurplusOf(pool), now)
 			}
 			plan := PlanBuffer(b, pool, now)
 			switch plan.Action {
@@ -126,7 +127,7 @@ func TestBuffersKeepTheirRules(t *testing.T) {
 			case CreatePool:
 				pool = &Pool{Request: Request{State: Held, Shape: worker, Asked: podsOfWorkers(plan.Pods), Granted: podsOfWorkers(plan.Pods)}, Least: plan.Pods}
 			case ResizePool:
-				pool.Asked, pool.State = podsOfWorkers(plan.Pods), Held
+				pool.Asked, pool.State, pool.Surplus = podsOfWorkers(plan.Pods), Held, Surplus{}
 				if plan.Pods < used {
 					t.Fatalf("%d pods lose their room: %+v", used, plan)
 				}
