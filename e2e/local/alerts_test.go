@@ -48,7 +48,8 @@ type stagedFault struct {
 	stage func(t *testing.T, s *staging) (began time.Time, end func())
 }
 
-// faults has a fault for every alert.
+// faults has a fault for every alert. Errors of the broker begin with restoreBroker, because the alerts for error budgets
+// look back for a while.
 var faults = []stagedFault{
 	{"a consumer exceeds its grant", []string{"AgentConsumerExceedsGrant"}, overrunGrant},
 	{"all GPUs are held", []string{"BrokerRequestsWaitLong", "BrokerMemberOverBudget", "BrokerCapacityRunsOut"}, holdGPUs},
@@ -60,9 +61,9 @@ var faults = []stagedFault{
 	{"the consumer's agent hangs", []string{"BrokerDeliverySlow"}, hangConsumer},
 	{"the provider's agent hangs", []string{"BrokerDeliveryFailing", "BrokerClusterPaused", "BrokerClusterSilent", "BrokerReleaseStuck"}, hangProvider},
 	{"all replicas of the broker hang", []string{"BrokerDown", "AgentCutOff"}, hangBroker},
+	{"the broker's cluster is restored without providers", []string{"BrokerClustersAwaited", "BrokerErrorBudgetBurn", "BrokerErrorBudgetBurnsSlowly"}, restoreBroker},
 	{"etcd of the broker's cluster stutters", []string{"BrokerJournalSlow", "BrokerAnswersSlowly"}, slowEtcd},
 	{"someone else writes the journal", []string{"BrokerJournalContested"}, contestJournal},
-	{"the broker's cluster is restored without providers", []string{"BrokerClustersAwaited", "BrokerErrorBudgetBurn", "BrokerErrorBudgetBurnsSlowly"}, restoreBroker},
 	{"a reservation is not used and a receiver does not exist", []string{"BrokerNotificationsBehind", "BrokerReservedUnused"}, leaveIdle},
 }
 
