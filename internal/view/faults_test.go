@@ -23,7 +23,7 @@ func refused(phase agentv1alpha1.ResourceRequestPhase, reason, message string, c
 }
 
 // rejecting is a consumer's cluster in which the provider does not take the pod of a request. warning is the newest
-// event about the pod or, from the provider, about its ShadowPod; "" if there is none.
+// event about the pod or, if the provider accepts the ShadowPod but refuses its pod, about that; "" if there is none.
 func rejecting(warning string) *Snapshot {
 	s := member()
 	s.Events = nil
@@ -74,12 +74,6 @@ func TestStoriesNameCauseAndRemedy(t *testing.T) {
 		last := &conditions[len(conditions)-1]
 		last.Message = strings.ReplaceAll(last.Message, "team/my-pod", "team/other")
 	}
-	// The provider accepts the ShadowPod, but refuses its pod.
-	copied := func(warning string) *Snapshot {
-		s := rejecting(warning)
-		s.Events[0].InvolvedObject.Kind = "ShadowPod"
-		return s
-	}
 	faults := []struct {
 		fault, of     string
 		snapshot      *Snapshot
@@ -93,18 +87,14 @@ func TestStoriesNameCauseAndRemedy(t *testing.T) {
 		},
 		{"stale cluster", "oslo", busyBroker(), "Stale for 12m", "see its agent"},
 		{
-			"quota at the provider", "pod/my-pod", hideFromTeam(rejecting(`FailedCreatePod: pods "my-pod" is forbidden: exceeded quota: full, requested: pods=1, used: pods=0, limited: pods=0`)),
-			"exceeded quota: full", "raise the ResourceQuota in the message",
+			"quota at the provider", "pod/my-pod", hideFromTeam(rejecting(`FailedCreatePod: Failed to create pod: pods "my-pod" is forbidden: exceeded quota: full`)),
+			"the provider does not take the pod: FailedCreatePod", "raise the ResourceQuota in the message",
 		},
 		{"refused without an event", "pod/my-pod", hideFromTeam(rejecting("")), "not accepted by", "a ResourceQuota there is full"},
 		{"pod without limits", "pod/my-pod", hideFromTeam(rejecting("FailedReflection: limits and requests are not equal")), "the provider does not take the pod", "set limits equal to the requests"},
 		{"refused a moment ago", "pod/my-pod", delayed, "the provider has not started the pod, and no event says why", "a ResourceQuota there is full"},
 		{
-			"quota at the provider, as its event says", "pod/my-pod", hideFromTeam(copied(`FailedCreatePod: Failed to create pod: pods "my-pod" is forbidden: exceeded quota: full`)),
-			"the provider does not take the pod: FailedCreatePod", "raise the ResourceQuota in the message",
-		},
-		{
-			"pod security at the provider", "pod/my-pod", copied(`FailedCreatePod: pods "my-pod" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`),
+			"pod security at the provider", "pod/my-pod", rejecting(`FailedCreatePod: pods "my-pod" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`),
 			"runAsNonRoot", "change the fields in the message",
 		},
 		{"reservation in use", "pod/my-pod", rejecting("FailedReflection: peering res-abc-1 quota usage exceeded - free 0 / requested 1"), "free 0", "kubectl broker resize"},
