@@ -70,7 +70,7 @@ func startLinked(t *testing.T) (rome, paris *linked) {
 				return string(signer), payload, nil
 			},
 		})
-		go func() { _ = outbox.Start(t.Context()) }()
+		runtest.Start(t, outbox)
 	}
 	return others["rome"], others["paris"]
 }

@@ -215,7 +215,7 @@ func (a *archive) takeOver() error {
 		last := names[len(names)-1]
 		a.newest, _, _ = strings.Cut(last, "-")
 		if a.end, err = a.endOf(last); err != nil {
-			// The records of the damaged file are exported again, if the journal still has them.
+			// The courier continues from its cursor.
 			a.f.opts.Log.Error(err, "an exported file is damaged", "file", a.path(last))
 		}
 	}
@@ -283,11 +283,16 @@ func (a *archive) seal(name string) error {
 	if err != nil {
 		return err
 	}
-	stamp, _, _ := strings.Cut(name, "-")
-	if end == nil {
+	sealed := ""
+	if end != nil {
+		stamp, _, _ := strings.Cut(name, "-")
+		sealed = fmt.Sprintf("%s-%016d-%016d%s", stamp, end.After+1, end.Position, sealedSuffix)
+	}
+	// A killed writer may have sealed the file before. Complete files never change.
+	if known, _ := a.endOf(sealed); end == nil || known == (journal.Place{Journal: end.Journal, Position: end.Position, Hash: end.Hash}) {
 		err = os.Remove(unfinished)
 	} else {
-		err = os.Rename(unfinished, a.path(fmt.Sprintf("%s-%016d-%016d%s", stamp, end.After+1, end.Position, sealedSuffix)))
+		err = os.Rename(unfinished, a.path(sealed))
 	}
 	if err == nil {
 		err = a.syncFolder()

@@ -316,39 +316,70 @@ func TestEditedOpenFileIsSetAsideAndItsRecordsAreWrittenAgain(t *testing.T) {
 	})
 }
 
-// Whoever can write to the volume must not get a signature of the broker for records that are not in its journal.
-func TestFilesThatOthersMadeAreNotSigned(t *testing.T) {
-	var open []byte
-	var journalID string
-	made := t.TempDir()
+// writtenFile returns the text of an open file, and the ID of its journal.
+func writtenFile(t *testing.T) (open []byte, journalID string) {
+	directory := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.directory, journalID = made, w.writer.ID()
+		w.directory, journalID = directory, w.writer.ID()
 		defer w.stop()
 		_, kill := w.start(archiveChannel(0))
 		rest(2 * time.Second)
 		w.join(3)
 		rest(2 * time.Second)
 		kill()
-		names, err := filepath.Glob(filepath.Join(made, "archive", journalID, "*"+openSuffix))
+		names, err := filepath.Glob(filepath.Join(directory, "archive", journalID, "*"+openSuffix))
 		if err != nil || len(names) != 1 {
 			t.Fatal(names, err)
 		}
 		open, err = os.ReadFile(names[0])
 		runtest.Check(t, err)
 	})
+	return open, journalID
+}
+
+// Whoever can write to the volume must not get a signature of the broker for records that are not in its journal.
+func TestFilesThatOthersMadeAreNotSigned(t *testing.T) {
+	open, journalID := writtenFile(t)
 	f := newFiles(&Options{Directory: t.TempDir(), Now: time.Now, Log: logr.Discard(), SignHead: func(at journal.Place) *brokerv1alpha1.Receipt {
 		t.Errorf("%+v was signed", at)
 		return nil
 	}})
 	c := archiveChannel(0)
-	for range 2 { // the first time, the end of the files is not known before
-		runtest.Check(t, os.MkdirAll(f.archiveOf(&c, journalID).folder, folderMode))
-		runtest.Check(t, os.WriteFile(f.archiveOf(&c, journalID).path("20260101T000000.000Z-other"+openSuffix), open, fileMode))
+	a := f.archiveOf(&c, journalID)
+	runtest.Check(t, os.MkdirAll(a.folder, folderMode))
+	for i := range 2 { // the first time, the end of the files is not known before
+		runtest.Check(t, os.WriteFile(a.path(fmt.Sprintf("20260101T00000%d.000Z-other%s", i, openSuffix)), open, fileMode))
 		end, err := f.resume(t.Context(), &c, journalID)
 		if err != nil || end.Position == 0 {
 			t.Fatal(end, err)
 		}
+	}
+}
+
+// A writer was killed after it had sealed a file, and before it removed the open one.
+func TestCompleteFilesNeverChange(t *testing.T) {
+	open, journalID := writtenFile(t)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	f := newFiles(&Options{Directory: t.TempDir(), Now: func() time.Time { return now }, Log: logr.Discard()})
+	c := archiveChannel(0)
+	a := f.archiveOf(&c, journalID)
+	runtest.Check(t, os.MkdirAll(a.folder, folderMode))
+	var before []byte
+	for range 2 {
+		runtest.Check(t, os.WriteFile(a.path("20260101T000000.000Z-other"+openSuffix), open, fileMode))
+		_, err := f.resume(t.Context(), &c, journalID)
+		runtest.Check(t, err)
+		names, err := a.list()
+		if err != nil || len(names) != 1 {
+			t.Fatal(names, err)
+		}
+		text, err := os.ReadFile(a.path(names[0]))
+		runtest.Check(t, err)
+		if before != nil && !bytes.Equal(before, text) {
+			t.Errorf("%s has changed", names[0])
+		}
+		before, now = text, now.Add(time.Hour)
 	}
 }
 
