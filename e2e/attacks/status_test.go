@@ -3,9 +3,11 @@ package attacks
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,11 +17,13 @@ import (
 )
 
 // TestProvidersDoNotChooseWhatTheyReceive has the provider write statuses that the consumer's Liqo copies, and waits until
-// the copy is refused. The provider's own Liqo and agent, which would correct the statuses, are stopped.
+// the copy is refused. The provider has removed its own policy against this, and stopped its Liqo and its agent, which
+// would correct the statuses.
 func TestProvidersDoNotChooseWhatTheyReceive(t *testing.T) {
 	s := open(t)
 	victim, home := s.attacker, s.attacker.home
 	secret := secretIn(t, home, s.provider)
+	s.dropPolicy(t, "-providers")
 	s.stopAgent(t)
 	s.pause(t, provider, "liqo-controller-manager")
 	for name, attack := range map[string]struct {
@@ -55,7 +59,9 @@ func TestProvidersDoNotChooseWhatTheyReceive(t *testing.T) {
 			t.Cleanup(func() {
 				check(t, s.provider.Status().Patch(context.Background(), attack.of.DeepCopy(), merge(`{"status":`+attack.former+`}`)))
 			})
-			check(t, s.provider.Status().Patch(t.Context(), attack.of.DeepCopy(), merge(`{"status":`+attack.status+`}`)))
+			check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) { // until the policy is gone
+				return "", s.provider.Status().Patch(ctx, attack.of.DeepCopy(), merge(`{"status":`+attack.status+`}`))
+			}))
 			check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 				if attack.succeeded(ctx) {
 					t.Error("the provider receives them")
@@ -87,6 +93,25 @@ func secretIn(t *testing.T, consumer, provider *e2e.Cluster) *corev1.Secret {
 		check(t, consumer.Delete(context.Background(), secret))
 	})
 	return secret
+}
+
+// dropPolicy removes the binding of the provider's policy whose name ends with suffix until the test ends.
+func (s *scene) dropPolicy(t *testing.T, suffix string) {
+	t.Helper()
+	var all admissionregistrationv1.ValidatingAdmissionPolicyBindingList
+	check(t, s.provider.List(t.Context(), &all))
+	i := slices.IndexFunc(all.Items, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
+		return strings.HasSuffix(b.Name, suffix)
+	})
+	if i < 0 {
+		t.Fatalf("%s has no policy binding whose name ends with %s", s.provider.Name, suffix)
+	}
+	binding := &all.Items[i]
+	check(t, s.provider.Delete(t.Context(), binding))
+	t.Cleanup(func() {
+		binding.ResourceVersion = ""
+		check(t, s.provider.Create(context.Background(), binding))
+	})
 }
 
 // logOf returns a function that reads what a process of a cluster has logged.
