@@ -73,7 +73,7 @@ var memberSections = []section{
 		{Word: "NoticeWithdrawn", Means: "an announced end no longer applies"},
 		{Word: "Expired", Means: "its duration is over", Do: "edit it, or create another"},
 		{Word: "Deleted", Means: "it was deleted"},
-		{Word: "PodTemplateMissing", Means: "a [ProvisioningRequest](provisioning-requests.md) or [CapacityBuffer](capacity-buffers.md) names a PodTemplate that does not exist", Do: "create the PodTemplate", Level: Warning, After: time.Minute},
+		{Word: "PodTemplateMissing", Means: "a [ProvisioningRequest](provisioning-requests.md) or [CapacityBuffer](capacity-buffers.md) names a PodTemplate or workload that does not exist", Do: "create it", Level: Warning, After: time.Minute},
 		{Word: "NameTaken", Means: "a ResourceRequest has the name that a ProvisioningRequest or CapacityBuffer would use", Do: "delete that ResourceRequest", Level: Warning},
 		{Word: "Draining", Means: "pods are [evicted](ending.md#the-end) from its node"},
 		{Word: "DrainBlocked", Means: "a PodDisruptionBudget or webhook refuses evictions", Do: "start replacements elsewhere, or wait for the deadline", Level: Warning},

@@ -312,7 +312,7 @@ const (
 	// ReasonDeleted means that the ResourceRequest was deleted.
 	ReasonDeleted = "Deleted"
 	// ReasonPodTemplateMissing means that a ProvisioningRequest or CapacityBuffer names a PodTemplate
-	// that does not exist.
+	// or workload that does not exist.
 	ReasonPodTemplateMissing = "PodTemplateMissing"
 	// ReasonNameTaken means that a ResourceRequest of another owner has the name that the agent
 	// would use for a ProvisioningRequest or CapacityBuffer.

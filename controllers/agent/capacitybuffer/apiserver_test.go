@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -188,10 +190,17 @@ func TestCapacityBuffersOnAPIServer(t *testing.T) {
 	})
 
 	t.Run("what nobody may use", func(t *testing.T) {
-		s.buffer("percentage", func(b *autoscaling.CapacityBuffer) {
-			b.Spec = autoscaling.CapacityBufferSpec{ProvisioningStrategy: autoscaling.Strategy, ScalableRef: &autoscaling.ScalableReference{Kind: "Deployment", Name: "web"}, Percentage: new(int32(20))}
-		})
-		s.awaitReady("percentage", metav1.ConditionFalse, agentv1alpha1.ReasonInvalid, "set podTemplateRef and replicas")
+		s.buffer("percentage", func(b *autoscaling.CapacityBuffer) { b.Spec.Percentage = new(int32(20)) })
+		s.awaitReady("percentage", metav1.ConditionFalse, agentv1alpha1.ReasonInvalid, "name the workload in spec.scalableRef, or set spec.replicas")
+		scaled := func(group, kind string) func(*autoscaling.CapacityBuffer) {
+			return func(b *autoscaling.CapacityBuffer) {
+				b.Spec.PodTemplateRef, b.Spec.ScalableRef = nil, &autoscaling.ScalableReference{APIGroup: group, Kind: kind, Name: "shop"}
+			}
+		}
+		s.buffer("foreign", scaled("argoproj.io", "Rollout"))
+		s.awaitReady("foreign", metav1.ConditionFalse, agentv1alpha1.ReasonInvalid, `spec.scalableRef names kind "Rollout" of group "argoproj.io"`)
+		s.buffer("early", scaled("apps", "StatefulSet"))
+		s.awaitReady("early", metav1.ConditionFalse, agentv1alpha1.ReasonPodTemplateMissing, `StatefulSet "shop" does not exist`)
 		s.buffer("small", func(b *autoscaling.CapacityBuffer) {
 			b.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 		})
@@ -212,6 +221,44 @@ func TestCapacityBuffersOnAPIServer(t *testing.T) {
 		if err := s.agent.Delete(t.Context(), mine); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 			t.Errorf("the agent deletes the request of a user: %v, want a refusal", err)
 		}
+	})
+
+	t.Run("room for the pods of a workload", func(t *testing.T) {
+		pods := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "shop"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "registry.k8s.io/pause:3.10.1", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}},
+		}}}}
+		selector := &metav1.LabelSelector{MatchLabels: pods.Labels}
+		meta := metav1.ObjectMeta{Namespace: "default", Name: "shop"}
+		job := pods
+		job.Labels, job.Spec.RestartPolicy = nil, corev1.RestartPolicyNever
+		for _, w := range []client.Object{
+			&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(11)), Selector: selector, Template: pods}},
+			&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(11)), Selector: selector, Template: pods}},
+			&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(11)), Selector: selector, Template: pods}},
+			&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Parallelism: new(int32(11)), Template: job}},
+		} {
+			runtest.Check(t, s.Create(t.Context(), w))
+		}
+		room := func(name, group, kind string, percentage, replicas *int32, want string) {
+			t.Helper()
+			s.buffer(name, func(b *autoscaling.CapacityBuffer) {
+				b.Spec = autoscaling.CapacityBufferSpec{
+					ProvisioningStrategy: autoscaling.Strategy, Percentage: percentage, Replicas: replicas,
+					ScalableRef: &autoscaling.ScalableReference{APIGroup: group, Kind: kind, Name: "shop"},
+				}
+			})
+			runtest.Eventually(t, func(ctx context.Context) error {
+				rr := &agentv1alpha1.ResourceRequest{}
+				if err := s.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, rr); err != nil || rr.Spec.CPU.Cmp(resource.MustParse(want)) != 0 {
+					return fmt.Errorf("%s asks for %v cores, want %s: %w", name, rr.Spec.CPU, want, err)
+				}
+				return nil
+			})
+		}
+		room("shop-d", "apps", "Deployment", new(int32(20)), nil, "6") // 2.2 pods of two cores
+		room("shop-r", "apps", "ReplicaSet", new(int32(1)), nil, "2")
+		room("shop-s", "apps", "StatefulSet", new(int32(20)), new(int32(5)), "10")
+		room("shop-j", "batch", "Job", nil, new(int32(2)), "4")
 	})
 
 	t.Run("another strategy", func(t *testing.T) {

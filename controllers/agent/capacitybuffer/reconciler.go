@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -55,10 +56,11 @@ func (r *Reconciler) dropRequest(ctx context.Context, buffer *autoscaling.Capaci
 
 // scene holds everything that one reconcile has read about a buffer.
 type scene struct {
-	buffer   *autoscaling.CapacityBuffer
-	now      time.Time
-	template *corev1.PodTemplate
-	settings burst.Buffer
+	buffer *autoscaling.CapacityBuffer
+	now    time.Time
+	// generation is that of the buffer's PodTemplate; nil for a workload.
+	generation *int64
+	settings   burst.Buffer
 	// spec is that of a new request, without amounts.
 	spec agentv1alpha1.ResourceRequestSpec
 	// request and pool are the buffer's request as an object and in the form of plans; nil if there is none.
@@ -164,18 +166,24 @@ func (r *Reconciler) readSettings(ctx context.Context, s *scene) error {
 	switch {
 	case len(s.buffer.Name) > maxName:
 		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "the name has more than %d characters, and cannot be that of a ResourceRequest: create the buffer with a shorter one", maxName)
-	case spec.PodTemplateRef == nil || spec.Percentage != nil:
-		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "strategy %s serves no scalableRef and no percentage: set podTemplateRef and replicas", autoscaling.Strategy)
-	case spec.Replicas == nil && len(spec.Limits) == 0:
-		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "set replicas, limits or both")
+	case spec.Percentage != nil && spec.ScalableRef == nil:
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "spec.percentage is a share of the replicas of a workload: name the workload in spec.scalableRef, or set spec.replicas instead")
+	case spec.Replicas == nil && spec.Percentage == nil && len(spec.Limits) == 0:
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "set spec.replicas, spec.limits or, with spec.scalableRef, spec.percentage")
 	}
-	s.template = &corev1.PodTemplate{}
-	err := r.options.Reader.Get(ctx, client.ObjectKey{Namespace: s.buffer.Namespace, Name: spec.PodTemplateRef.Name}, s.template)
+	from, err := sourceOf(spec)
+	if err != nil {
+		return err
+	}
+	err = r.options.Reader.Get(ctx, client.ObjectKey{Namespace: s.buffer.Namespace, Name: from.name}, from.object)
 	if apierrors.IsNotFound(err) {
-		return newInvalidBuffer(agentv1alpha1.ReasonPodTemplateMissing, "pod template %q does not exist in namespace %q: create it; it is looked up every %s", spec.PodTemplateRef.Name, s.buffer.Namespace, r.options.CountInterval)
+		return newInvalidBuffer(agentv1alpha1.ReasonPodTemplateMissing, "%s %q does not exist in namespace %q: create it; it is looked up every %s", from.kind, from.name, s.buffer.Namespace, r.options.CountInterval)
 	}
 	if err != nil {
-		return fmt.Errorf("read pod template %q of namespace %q: %w", spec.PodTemplateRef.Name, s.buffer.Namespace, err)
+		return fmt.Errorf("read %s %q of namespace %q: %w", from.kind, from.name, s.buffer.Namespace, err)
+	}
+	if spec.PodTemplateRef != nil {
+		s.generation = new(from.object.GetGeneration())
 	}
 	parameters := map[string]autoscaling.Parameter{}
 	for key, value := range s.buffer.Annotations {
@@ -183,7 +191,7 @@ func (r *Reconciler) readSettings(ctx context.Context, s *scene) error {
 			parameters[name] = autoscaling.Parameter(value)
 		}
 	}
-	if s.spec, err = autoscaling.RequestSpec([]autoscaling.Pods{{Template: s.template.Name, Spec: s.template.Template.Spec, Count: 1}}, parameters); err != nil {
+	if s.spec, err = autoscaling.RequestSpec([]autoscaling.Pods{{Template: from.name, Spec: from.template.Spec, Count: 1}}, parameters); err != nil {
 		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "%w", err)
 	}
 	if s.spec.Duration != nil {
@@ -199,10 +207,14 @@ func (r *Reconciler) readSettings(ctx context.Context, s *scene) error {
 		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "spec.limits: %w", err)
 	}
 	if s.settings.LimitsNothing() {
-		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "spec.limits name nothing that pod template %q requests: limit one of its resources", s.template.Name)
+		return newInvalidBuffer(agentv1alpha1.ReasonInvalid, "spec.limits name nothing that %s %q requests: limit one of its resources", from.kind, from.name)
 	}
 	if spec.Replicas != nil {
 		s.settings.Replicas = new(int64(*spec.Replicas))
+	}
+	if spec.Percentage != nil { // the API's description demands a share of at least 1, and the maximum of the two fields
+		share := (int64(*spec.Percentage)*int64(ptr.Deref(*from.replicas, 1)) + 99) / 100
+		s.settings.Replicas = new(max(share, 1, ptr.Deref(s.settings.Replicas, 0)))
 	}
 	return nil
 }
@@ -294,7 +306,7 @@ func (r *Reconciler) recordResize(s *scene, rr *agentv1alpha1.ResourceRequest, p
 
 func (s *scene) showPlan(plan *burst.BufferPlan) {
 	status := &s.buffer.Status
-	status.PodTemplateRef, status.PodTemplateGeneration = s.buffer.Spec.PodTemplateRef, &s.template.Generation
+	status.PodTemplateRef, status.PodTemplateGeneration = s.buffer.Spec.PodTemplateRef, s.generation
 	status.ProvisioningStrategy = autoscaling.Strategy
 	free := s.settings.Free(s.pool)
 	status.Replicas = new(int32(free))

@@ -25,6 +25,8 @@ import (
 // +kubebuilder:rbac:groups=autoscaling.x-k8s.io,resources=capacitybuffers,verbs=get;list;watch
 // +kubebuilder:rbac:groups=autoscaling.x-k8s.io,resources=capacitybuffers/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=get
+// +kubebuilder:rbac:groups=apps,resources=deployments;replicasets;statefulsets,verbs=get
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=get;list;watch;create;patch;delete
@@ -41,8 +43,8 @@ type Pods interface {
 // Options of the controller. All but the intervals are required.
 type Options struct {
 	Pods Pods
-	// Reader reads from the API server, not from a cache that may be outdated: PodTemplates, new ResourceRequests, and the
-	// pods on a node whose request is about to shrink.
+	// Reader reads from the API server, not from a cache that may be outdated: PodTemplates and workloads, new
+	// ResourceRequests, and the pods on a node whose request is about to shrink.
 	Reader   client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.Clock

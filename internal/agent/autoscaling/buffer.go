@@ -46,11 +46,11 @@ type CapacityBufferList struct {
 type CapacityBufferSpec struct {
 	ProvisioningStrategy string     `json:"provisioningStrategy,omitempty"`
 	PodTemplateRef       *Reference `json:"podTemplateRef,omitempty"`
-	// ScalableRef names a workload instead of a PodTemplate, and Percentage is a share of its replicas. The agent
-	// serves neither.
+	// ScalableRef names a workload instead of a PodTemplate, and Percentage is a share of its replicas.
 	ScalableRef *ScalableReference `json:"scalableRef,omitempty"`
 	Percentage  *int32             `json:"percentage,omitempty"`
-	// Replicas is the number of pods for which room is kept; nil for as many as Limits allow.
+	// Replicas is the number of pods for which room is kept, if it is larger than that share; without both, as many as
+	// Limits allow.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Limits are the largest amounts that used and free room together may have.
 	Limits map[corev1.ResourceName]resource.Quantity `json:"limits,omitempty"`
