@@ -319,7 +319,7 @@ func (b *Broker) commitPlan(ctx context.Context, plan func(*session) error) erro
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			b.opts.Log.V(1).Info("not durable", "error", err.Error())
+			b.opts.Log.V(1).Info("refusing a call whose events are not stored", "error", err.Error())
 			return errNotDurable(err)
 		}
 		s.noteDurable(commit.Position())

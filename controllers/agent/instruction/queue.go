@@ -102,7 +102,7 @@ func Matching[T client.Object](ctx context.Context, q *Queue, list client.Object
 		})
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list instructions", "type", fmt.Sprintf("%T", list))
+		ctrl.LoggerFrom(ctx).Error(err, "listing instructions failed", "type", fmt.Sprintf("%T", list))
 		return nil
 	}
 	return requests

@@ -70,7 +70,7 @@ func (r *sliceReconciler) slicesOf(ctx context.Context, obj client.Object) []rec
 	}
 	namespace, err := r.opts.Peering.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "find the slice of a ProviderInstruction", "instruction", inst.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "finding the slice of a ProviderInstruction failed", "instruction", inst.Name)
 	}
 	if namespace == "" {
 		return nil

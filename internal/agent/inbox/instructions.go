@@ -144,7 +144,7 @@ func (i *Instructions) applyInstruction(ctx context.Context, in *v1.Instruction,
 		// Decline the placement, because the broker would otherwise send the same instruction again
 		// and again.
 		i.standing.dropInstruction(in)
-		log.FromContext(ctx).Error(err, "an instruction cannot be carried out")
+		log.FromContext(ctx).Error(err, "declining an instruction that cannot be carried out", "reservation", in.Reservation, "placement", in.Placement)
 		return i.declinePlacement(ctx, in, agentv1alpha1.ReasonInvalid, err.Error())
 	}
 }
