@@ -125,12 +125,18 @@ type staging struct {
 func overrunGrant(t *testing.T, s *staging) (time.Time, func()) {
 	withValue(t, s.Environment, peeredProvider, "webhook", map[string]any{"enabled": false})
 	check(t, s.AwaitAdvertised(t.Context(), patience))
+	held, err := s.Held(t.Context(), "rome")
+	check(t, err)
 	r, shadow, err := s.readyShadow(t.Context())
 	check(t, err)
 	began := time.Now()
 	_, err = s.exceedGrant(t.Context(), shadow, "beyond")
 	check(t, err)
-	return began, func() { releaseAll(t, s.rome, r) }
+	return began, func() {
+		releaseAll(t, s.rome, r)
+		// While an agent restarts, Liqo tries to delete its objects less and less often.
+		check(t, s.AwaitHeld(t.Context(), "rome", len(held), patience))
+	}
 }
 
 // holdGPUs has one request wait for GPUs, and requests of another member that exceed its budget of waiting ones.
