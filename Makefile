@@ -106,15 +106,15 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager, Liqo a
 	go run -trimpath ./cmd/playground build
 
 .PHONY: test
-test: tools ## Run the tests that every change must pass: unit, integration, core scenarios and attacks on a playground; about nine minutes.
+test: tools ## Run the tests that every change must pass: unit, integration, core scenarios and attacks on a playground; ten to twenty minutes.
 	hack/test.sh gate
 
 .PHONY: test-unit
-test-unit: ## Run the tests that boot nothing: a minute.
+test-unit: ## Run the tests that start no program, and check the structure: two minutes.
 	hack/test.sh unit structure
 
 .PHONY: test-all
-test-all: tools ## Run every test but e2e, most with the race detector: an hour. SUITE="local attacks" runs some of its suites; hack/test.sh lists them.
+test-all: tools ## Run every test but e2e, most with the race detector: more than an hour. SUITE="local attacks" runs some of its suites; hack/test.sh lists them.
 	hack/test.sh $(or $(SUITE),all)
 
 .PHONY: test-attacks

@@ -2,7 +2,7 @@
 # Runs suites of tests and reports times, the slowest tests and failures.
 #
 #   hack/test.sh gate         what "make test" runs
-#   hack/test.sh all          every suite; takes about an hour
+#   hack/test.sh all          every suite; takes more than an hour
 #   hack/test.sh SUITE ...    some suites, one after the other, for example: hack/test.sh unit endings
 #   ONLY='./e2e/local TestStory' hack/test.sh local    one test, as its suite runs it
 #
