@@ -29,7 +29,7 @@ func TestProvidersDoNotChooseWhatTheyReceive(t *testing.T) {
 	for name, attack := range map[string]struct {
 		of             *unstructured.Unstructured
 		status, former string
-		// The process of the consumer's Liqo that logs the refusal.
+		// process is the one of the consumer's Liqo that logs the refusal.
 		process, refusal string
 		succeeded        func(ctx context.Context) bool
 	}{
@@ -76,8 +76,8 @@ func TestProvidersDoNotChooseWhatTheyReceive(t *testing.T) {
 	}
 }
 
-// secretIn creates a Secret in a namespace of a consumer that is never offloaded, and fails the test if a copy is in any
-// namespace of the provider at its end.
+// secretIn creates a Secret in a namespace that the consumer never offloads. When the test ends, it fails if a namespace
+// of the provider has a copy.
 func secretIn(t *testing.T, consumer, provider *e2e.Cluster) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: named(metav1.NamespaceSystem, unused("vault"))}

@@ -32,6 +32,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // alertFactor divides the durations in the rules, so that alerts fire sooner.
@@ -134,7 +135,7 @@ func overrunGrant(t *testing.T, s *staging) (time.Time, func()) {
 	check(t, err)
 	return began, func() {
 		releaseAll(t, s.rome, r)
-		// While an agent restarts, Liqo tries to delete its objects less and less often.
+		// The provider's agent restarts next. Liqo waits longer after each deletion that its webhook does not answer.
 		check(t, s.AwaitHeld(t.Context(), "rome", len(held), patience))
 	}
 }
@@ -310,21 +311,14 @@ func slowEtcd(t *testing.T, s *staging) (time.Time, func()) {
 	began := time.Now()
 	stop := repeat(t, func(ctx context.Context, _ int) error {
 		stopped := syscall.Kill(etcd.Pid(), syscall.SIGSTOP)
-		pause(ctx, 1300*time.Millisecond)
+		runtest.Pause(ctx, 1300*time.Millisecond)
 		continued := syscall.Kill(etcd.Pid(), syscall.SIGCONT)
-		pause(ctx, time.Second)
+		runtest.Pause(ctx, time.Second)
 		return errors.Join(stopped, continued)
 	})
 	return began, func() {
 		stop()
 		stopCalls()
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

@@ -20,6 +20,8 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // manner is how a provider's agent reacts to placements.
@@ -302,7 +304,7 @@ func (a *agent) ask(ctx context.Context) {
 			return
 		}
 		if answered.status == http.StatusOK && request.DurationSeconds == 0 {
-			pause(ctx, time.Duration(200+a.random.IntN(2000))*time.Millisecond)
+			runtest.Pause(ctx, time.Duration(200+a.random.IntN(2000))*time.Millisecond)
 		}
 		if request.DurationSeconds == 0 || answered.status != http.StatusOK {
 			if _, err := a.caller.release(calls, key); err != nil {
@@ -310,14 +312,7 @@ func (a *agent) ask(ctx context.Context) {
 				return
 			}
 		}
-		pause(ctx, time.Duration(a.random.IntN(500))*time.Millisecond)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		runtest.Pause(ctx, time.Duration(a.random.IntN(500))*time.Millisecond)
 	}
 }
 
@@ -334,23 +329,23 @@ func (s *site) askWithObjects(ctx context.Context) {
 		}
 		// The API server may be down: the next attempt follows.
 		if err := s.Create(calls, r); err == nil {
-			pause(ctx, time.Second)
+			runtest.Pause(ctx, time.Second)
 			if n%2 == 0 {
 				s.editFailed(ctx, r)
-				pause(ctx, time.Second)
+				runtest.Pause(ctx, time.Second)
 			}
 			for s.Delete(calls, r) != nil && ctx.Err() == nil {
-				pause(ctx, time.Second)
+				runtest.Pause(ctx, time.Second)
 			}
 		}
-		pause(ctx, time.Second)
+		runtest.Pause(ctx, time.Second)
 	}
 }
 
 // editFailed waits up to ten seconds until a Reservation is Active or has failed, and edits it if it has failed.
 func (s *site) editFailed(ctx context.Context, r *brokerv1alpha1.Reservation) {
 	for range 40 {
-		pause(ctx, 250*time.Millisecond)
+		runtest.Pause(ctx, 250*time.Millisecond)
 		// An error is harmless: the API server may be down.
 		if err := s.Get(context.WithoutCancel(ctx), client.ObjectKeyFromObject(r), r); err != nil || ctx.Err() != nil {
 			continue

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // reachablePoints returns all points of the broker that this traffic reaches. Messages are only kept in memory, so
@@ -127,7 +128,7 @@ func TestBrokersKilledAtRandomTimes(t *testing.T) {
 	random := seededRandom(t)
 	s, w, l := startRun(t, random, 2, nil)
 	for range wanted().kills {
-		pause(t.Context(), time.Duration(50+random.IntN(1450))*time.Millisecond)
+		runtest.Pause(t.Context(), time.Duration(50+random.IntN(1450))*time.Millisecond)
 		s.replicas[random.IntN(2)].signal(syscall.SIGKILL)
 		if random.IntN(3) == 0 {
 			awaitProgress(s, w, 20)
@@ -162,7 +163,7 @@ func TestPausedLeaderGrantsNothing(t *testing.T) {
 		leader.signal(syscall.SIGSTOP)
 		if round%4 == 3 {
 			// In this case, the pause is shorter than the lease, so that the paused leader stays the leader.
-			pause(t.Context(), time.Duration(random.IntN(6000))*time.Millisecond)
+			runtest.Pause(t.Context(), time.Duration(random.IntN(6000))*time.Millisecond)
 		} else {
 			s.leader(leader)
 			awaitProgress(s, w, 10)
@@ -186,7 +187,7 @@ func TestNoGrantWithoutAPIServer(t *testing.T) {
 	s.check(s.plane.KillAPIServer())
 	// Writes stored just before may still be answered.
 	away := time.Now().Add(time.Second)
-	pause(t.Context(), wanted().outage)
+	runtest.Pause(t.Context(), wanted().outage)
 	back := time.Now()
 	s.check(s.plane.StartAPIServer(t.Context()))
 	last := time.Now()

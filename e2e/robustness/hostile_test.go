@@ -24,6 +24,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const (
@@ -314,12 +315,12 @@ func (a *attack) dawdle(ctx context.Context) {
 			_, err = io.WriteString(c, "POST /api/v1/holdings HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n{")
 		}
 		for err == nil && ctx.Err() == nil {
-			pause(ctx, 500*time.Millisecond)
+			runtest.Pause(ctx, 500*time.Millisecond)
 			_, err = io.WriteString(c, " ")
 		}
 		if c != nil {
 			_ = c.Close()
 		}
-		pause(ctx, time.Second)
+		runtest.Pause(ctx, time.Second)
 	}
 }

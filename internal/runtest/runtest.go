@@ -44,6 +44,14 @@ func Start(t testing.TB, part Runnable) (stop func()) {
 	return stop
 }
 
+// Pause waits for d, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
 // Await waits until holds returns true. It fails the test after a minute. what describes the
 // condition in the message of the failure.
 func Await(t testing.TB, what string, holds func() bool) {

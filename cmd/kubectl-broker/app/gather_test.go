@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// Liqo copies the refusal of a pod by the provider's API server as an event about a ShadowPod.
+// If the provider's API server refuses a pod, Liqo copies the event there, which is about the ShadowPod.
 func TestEventsOfPodIncludeThoseOfItsShadowPod(t *testing.T) {
 	event := func(name, kind, about string) client.Object {
 		return &corev1.Event{

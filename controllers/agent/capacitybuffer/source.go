@@ -28,24 +28,22 @@ func sourceOf(spec *autoscaling.CapacityBufferSpec) (source, error) {
 	if ref == nil {
 		return source{}, newInvalidBuffer(agentv1alpha1.ReasonInvalid, "set spec.podTemplateRef or spec.scalableRef")
 	}
-	s := source{kind: ref.Kind, name: ref.Name}
 	switch ref.APIGroup + "/" + ref.Kind {
 	case "apps/Deployment":
 		w := &appsv1.Deployment{}
-		s.object, s.template, s.replicas = w, &w.Spec.Template, &w.Spec.Replicas
+		return source{ref.Kind, ref.Name, w, &w.Spec.Template, &w.Spec.Replicas}, nil
 	case "apps/ReplicaSet":
 		w := &appsv1.ReplicaSet{}
-		s.object, s.template, s.replicas = w, &w.Spec.Template, &w.Spec.Replicas
+		return source{ref.Kind, ref.Name, w, &w.Spec.Template, &w.Spec.Replicas}, nil
 	case "apps/StatefulSet":
 		w := &appsv1.StatefulSet{}
-		s.object, s.template, s.replicas = w, &w.Spec.Template, &w.Spec.Replicas
+		return source{ref.Kind, ref.Name, w, &w.Spec.Template, &w.Spec.Replicas}, nil
 	case "batch/Job":
 		w := &batchv1.Job{}
-		s.object, s.template, s.replicas = w, &w.Spec.Template, &w.Spec.Parallelism
+		return source{ref.Kind, ref.Name, w, &w.Spec.Template, &w.Spec.Parallelism}, nil
 	default:
-		return s, newInvalidBuffer(agentv1alpha1.ReasonInvalid,
+		return source{}, newInvalidBuffer(agentv1alpha1.ReasonInvalid,
 			"spec.scalableRef names kind %q of group %q, strategy %s serves Deployment, ReplicaSet and StatefulSet of group apps, and Job of group batch: set spec.podTemplateRef and spec.replicas instead",
 			ref.Kind, ref.APIGroup, autoscaling.Strategy)
 	}
-	return s, nil
 }

@@ -341,7 +341,7 @@ func TestResourceRequestHasAValidName(t *testing.T) {
 	}
 }
 
-// Ended ProvisioningRequests stay for as long as the Workloads of Kueue, and each is reconciled when the agent starts.
+// Kueue keeps an ended ProvisioningRequest as long as its Workload, and the agent reconciles all of them when it starts.
 func TestEndedProvisioningRequestIsReadFromTheCacheOnly(t *testing.T) {
 	b := newBench(t)
 	b.reconcile()

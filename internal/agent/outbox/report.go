@@ -50,14 +50,14 @@ func (r *Reports) ReportExcess(reservation string, placement int32, excess *v1.E
 	report := &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: v1.StatusReportStateAcknowledged, Reason: agentv1alpha1.ReasonExceedsGrant, Excess: excess,
 	}
-	r.post(excessKey(r.keyOf(reservation, placement)), reservation, report, version, nil)
+	r.postReport(excessKey(r.keyOf(reservation, placement)), reservation, report, version, nil)
 }
 
 // ReportVacant reports that no pod is on a placement's virtual node and that none can come. Another call with the same
 // version sends nothing. The report does not replace the report of the placement's state.
 func (r *Reports) ReportVacant(reservation string, placement int32, version string) {
 	report := &v1.StatusReport{Placement: placement, Role: r.Role, State: v1.StatusReportStateVacant, Reason: agentv1alpha1.ReasonIdle}
-	r.post(vacantKey(r.keyOf(reservation, placement)), reservation, report, version, nil)
+	r.postReport(vacantKey(r.keyOf(reservation, placement)), reservation, report, version, nil)
 }
 
 // CancelVacant stops sending a report of ReportVacant that the broker has not received. A later ReportVacant sends a new
@@ -71,10 +71,10 @@ func vacantKey(report string) string { return report + "/vacant" }
 func excessKey(report string) string { return report + "/excess" }
 
 func (r *Reports) postState(reservation string, report *v1.StatusReport, version string, taken func()) {
-	r.post(r.keyOf(reservation, report.Placement), reservation, report, version, taken)
+	r.postReport(r.keyOf(reservation, report.Placement), reservation, report, version, taken)
 }
 
-func (r *Reports) post(key, reservation string, report *v1.StatusReport, version string, taken func()) {
+func (r *Reports) postReport(key, reservation string, report *v1.StatusReport, version string, taken func()) {
 	r.Outbox.Post(key, version, func(ctx context.Context) error {
 		return r.acceptRefusal(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
 	}, taken)

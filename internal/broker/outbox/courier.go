@@ -14,7 +14,7 @@ import (
 type courier struct {
 	channel notify.Channel
 	wake    chan struct{}
-	// isResumed is true once the queue begins after the end of the channel's files, if it writes files.
+	// isResumed is true if the channel writes no files, or once the queue begins after the last record in its files.
 	isResumed bool
 
 	// queue holds the selected events that are not delivered yet, in order.

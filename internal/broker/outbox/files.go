@@ -80,7 +80,8 @@ type archive struct {
 	// end is the place of the last record in the files, the zero Place if there is none. It and the fields
 	// below are right as long as open belongs to this writer.
 	end journal.Place
-	// appended is the last record that this writer has appended. Unlike end, it was never read from a file.
+	// appended is the place of the last record that this writer has appended itself, the zero Place if there is none.
+	// Unlike end, it is never read from a file, which others could have made.
 	appended journal.Place
 	// newest is the time in the name of the newest file.
 	newest string
@@ -260,8 +261,8 @@ func (a *archive) claim(name string) error {
 }
 
 // seal writes the complete lines of an open file to a compressed file, and removes the open file. If a line of
-// the open file was changed, seal keeps this file under a name with damagedSuffix. In any case, seal deletes the files
-// that the channel no longer has to keep, so that a full volume has room for the next attempt.
+// the open file was changed, seal keeps this file under a name with damagedSuffix. Whether it succeeds or not, seal
+// deletes the files that the channel no longer has to keep, so that a full volume has room for the next attempt.
 func (a *archive) seal(name string) error {
 	defer a.deleteOld()
 	from, err := os.Open(a.path(name))
@@ -283,21 +284,7 @@ func (a *archive) seal(name string) error {
 	if err != nil {
 		return err
 	}
-	sealed := ""
-	if end != nil {
-		stamp, _, _ := strings.Cut(name, "-")
-		sealed = fmt.Sprintf("%s-%016d-%016d%s", stamp, end.After+1, end.Position, sealedSuffix)
-	}
-	// A killed writer may have sealed the file before. Complete files never change.
-	if known, _ := a.endOf(sealed); end == nil || known == (journal.Place{Journal: end.Journal, Position: end.Position, Hash: end.Hash}) {
-		err = os.Remove(unfinished)
-	} else {
-		err = os.Rename(unfinished, a.path(sealed))
-	}
-	if err == nil {
-		err = a.syncFolder()
-	}
-	if err != nil {
+	if err := cmp.Or(a.publishSealed(unfinished, name, end), a.syncFolder()); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.FileSealed)
@@ -306,6 +293,20 @@ func (a *archive) seal(name string) error {
 		return os.Rename(a.path(name), a.path(name+damagedSuffix))
 	}
 	return os.Remove(a.path(name))
+}
+
+// publishSealed gives the unfinished file made of an open file the name of a complete one. Complete files never change:
+// if a killed writer has sealed the same records before, or if there are none, publishSealed removes the unfinished file.
+func (a *archive) publishSealed(unfinished, name string, end *trail.End) error {
+	if end == nil {
+		return os.Remove(unfinished)
+	}
+	stamp, _, _ := strings.Cut(name, "-")
+	sealed := fmt.Sprintf("%s-%016d-%016d%s", stamp, end.After+1, end.Position, sealedSuffix)
+	if known, err := a.endOf(sealed); err == nil && known == (journal.Place{Journal: end.Journal, Position: end.Position, Hash: end.Hash}) {
+		return os.Remove(unfinished)
+	}
+	return os.Rename(unfinished, a.path(sealed))
 }
 
 // signEnd signs the end of a file if this writer has read its last record from the journal. It signs no file of

@@ -288,19 +288,11 @@ func TestEditedOpenFileIsSetAsideAndItsRecordsAreWrittenAgain(t *testing.T) {
 		w := newWorld()
 		w.directory = directory
 		defer w.stop()
-		_, kill := w.start(archiveChannel(0))
-		rest(2 * time.Second)
-		w.join(6)
-		rest(2 * time.Second)
-		kill()
-		names, err := filepath.Glob(filepath.Join(directory, "archive", "*", "*"+openSuffix))
-		if err != nil || len(names) != 1 {
-			t.Fatal(names, err)
-		}
-		text, err := os.ReadFile(names[0])
+		name := w.writeOpenFile(t, 6)
+		text, err := os.ReadFile(name)
 		runtest.Check(t, err)
-		runtest.Check(t, os.WriteFile(names[0], bytes.Replace(text, []byte(`"clusterID":"c3"`), []byte(`"clusterID":"c9"`), 1), 0o600))
-		_, kill = w.start(archiveChannel(0))
+		runtest.Check(t, os.WriteFile(name, bytes.Replace(text, []byte(`"clusterID":"c3"`), []byte(`"clusterID":"c9"`), 1), 0o600))
+		_, kill := w.start(archiveChannel(0))
 		rest(2 * time.Second)
 		kill()
 		damaged, err := filepath.Glob(filepath.Join(directory, "archive", "*", "*"+damagedSuffix))
@@ -316,6 +308,21 @@ func TestEditedOpenFileIsSetAsideAndItsRecordsAreWrittenAgain(t *testing.T) {
 	})
 }
 
+// writeOpenFile has a writer export records until it is killed, and returns the name of its open file.
+func (w *world) writeOpenFile(t *testing.T, records int) string {
+	t.Helper()
+	_, kill := w.start(archiveChannel(0))
+	rest(2 * time.Second)
+	w.join(records)
+	rest(2 * time.Second)
+	kill()
+	names, err := filepath.Glob(filepath.Join(w.directory, "archive", w.writer.ID(), "*"+openSuffix))
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	return names[0]
+}
+
 // writtenFile returns the text of an open file, and the ID of its journal.
 func writtenFile(t *testing.T) (open []byte, journalID string) {
 	directory := t.TempDir()
@@ -323,16 +330,8 @@ func writtenFile(t *testing.T) (open []byte, journalID string) {
 		w := newWorld()
 		w.directory, journalID = directory, w.writer.ID()
 		defer w.stop()
-		_, kill := w.start(archiveChannel(0))
-		rest(2 * time.Second)
-		w.join(3)
-		rest(2 * time.Second)
-		kill()
-		names, err := filepath.Glob(filepath.Join(directory, "archive", journalID, "*"+openSuffix))
-		if err != nil || len(names) != 1 {
-			t.Fatal(names, err)
-		}
-		open, err = os.ReadFile(names[0])
+		var err error
+		open, err = os.ReadFile(w.writeOpenFile(t, 3))
 		runtest.Check(t, err)
 	})
 	return open, journalID

@@ -87,6 +87,7 @@ func Install(ctx context.Context, cl client.Client, objects []Object) error {
 	if err := awaitCRDs(ctx, cl, crds); err != nil {
 		return err
 	}
+	openStorage(ctx, cl, crds)
 	return Apply(ctx, cl, rest)
 }
 
@@ -152,7 +153,6 @@ func awaitCRDs(ctx context.Context, cl client.Client, crds []Object) error {
 	if err != nil {
 		return fmt.Errorf("%d of %d CRDs are not established: %w", len(waiting), len(crds), err)
 	}
-	openStorage(ctx, cl, crds)
 	return nil
 }
 
