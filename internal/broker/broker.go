@@ -88,6 +88,9 @@ type Broker struct {
 	// "" if there is none. If the journal turns out to be shorter, it was restored from an older
 	// state.
 	newest string
+	// opening is true until the first session after Follow or New begins or fails. Afterwards it stays
+	// false until the next Follow, so that calls are refused at once while the journal cannot be written.
+	opening bool
 	// configured is false until SetConfig has been called.
 	configured bool
 }
@@ -110,6 +113,7 @@ func New(opts Options) *Broker {
 		feed:     feed.New(),
 		gate:     access.NewGate(),
 		ended:    make(chan struct{}),
+		opening:  true,
 		config:   settings.Default(),
 		batch:    archive.DefaultBatch,
 	}
@@ -142,6 +146,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	var failing term.Trouble
 	for ctx.Err() == nil {
 		err := b.serveTerm(ctx)
+		b.setOpening(false)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -163,6 +168,7 @@ const followEvery = time.Second
 // Follow keeps a book up to date for the next Run until ctx ends. Follow and Run must not run at the same
 // time.
 func (b *Broker) Follow(ctx context.Context) {
+	b.setOpening(true)
 	var failing term.Trouble
 	for ctx.Err() == nil {
 		pause := followEvery
@@ -227,6 +233,36 @@ func (b *Broker) endSession(s *session) {
 		}
 	}
 	b.wakeAll()
+}
+
+func (b *Broker) setOpening(opening bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.opening = opening
+	b.wakeAll()
+}
+
+// openingTime is how long a call waits for the first session. A follower that is elected opens the journal
+// in less.
+const openingTime = 1500 * time.Millisecond
+
+// AwaitOpening implements the server's Broker. Between its election and its session, a replica would
+// refuse the calls that other replicas already forward to it.
+func (b *Broker) AwaitOpening(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, openingTime)
+	defer cancel()
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		waits, changed := b.opening && b.session == nil, b.ended
+		b.mu.Unlock()
+		if !waits {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
 }
 
 func (b *Broker) wakeAll() {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,6 +99,51 @@ func TestFollowerIsReadyOnceItHasReadTheJournal(t *testing.T) {
 		store.Inject(nil)
 		time.Sleep(time.Minute)
 		runtest.Check(t, b.ReadyToFollow())
+	})
+}
+
+// Calls that reach a replica between its election and its first session are answered, not refused. Once
+// a session failed or ended, calls are refused at once.
+func TestCallsAwaitTheFirstSession(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		endFollowing := f.follow()
+		endFollowing()
+		elected := f.follower
+		wait := func(b *Broker) <-chan time.Duration {
+			waited, start := make(chan time.Duration, 1), time.Now()
+			go func() {
+				b.AwaitOpening(context.Background())
+				waited <- time.Since(start)
+			}()
+			return waited
+		}
+		waiting := wait(elected)
+		f.stop()
+		time.Sleep(openingTime / 2)
+		f.start()
+		if waited := <-waiting; waited != openingTime/2 {
+			t.Errorf("a call waited %s for the first session, want %s", waited, openingTime/2)
+		}
+		f.stop()
+		if waited := <-wait(elected); waited != 0 {
+			t.Errorf("a call to a former leader waited %s", waited)
+		}
+		f.start()
+
+		unable := f.newBroker()
+		if waited := <-wait(unable); waited != openingTime {
+			t.Errorf("a call waited %s for the first session, want %s", waited, openingTime)
+		}
+		unable.opts.Store.(*journaltest.Client).Inject(func(journaltest.Call) journaltest.Fault { return journaltest.Refused })
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() { _ = unable.Run(ctx) })
+		time.Sleep(time.Minute)
+		if waited := <-wait(unable); waited != 0 {
+			t.Errorf("a call waited %s although the journal cannot be read", waited)
+		}
+		cancel()
+		running.Wait()
 	})
 }
 

@@ -86,6 +86,7 @@ func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	s.await(r.Context())
 	if cursor := r.Header.Get(v1.CursorHeader); cursor != "" && len(cursor) <= maxCursor {
 		s.witness(x.cluster, cursor)
 	}

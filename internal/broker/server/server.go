@@ -103,6 +103,7 @@ type Server struct {
 	mux        *http.ServeMux
 	http       *http.Server
 	drain      context.CancelFunc
+	await      func(context.Context)
 	witness    func(clusterID, cursor string)
 	// certificateProblem is the last logged problem with the certificate files.
 	certificateProblem atomic.Value
@@ -125,7 +126,7 @@ func New(o Options) (*Server, error) {
 		s.limits.set = o.Access.Limits
 		s.memberConnections = func() int { return cmp.Or(o.Access.Limits().Connections, defaultConnections) }
 	}
-	s.witness = o.Broker.Witness
+	s.await, s.witness = o.Broker.AwaitOpening, o.Broker.Witness
 	s.registerRoutes(operations{
 		broker: o.Broker, certificates: o.Certificates, renewals: newLimits(renewalRate, renewalBurst), costs: newLimits(costsRate, costsBurst), clock: s.opts.Clock,
 		trust: s.trustDigest, draining: draining,
@@ -159,6 +160,7 @@ func newServer(o Options, name string) (*Server, error) {
 		limits:      newLimits(cmp.Or(o.Rate, defaultRate), cmp.Or(o.Burst, defaultBurst)),
 		metrics:     m,
 		drain:       func() {},
+		await:       func(context.Context) {},
 		witness:     func(string, string) {},
 
 		maxConnections:    totalConnections,

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,6 +173,28 @@ func TestErrorsOfTheBrokerBecomeProblems(t *testing.T) {
 	s.stop()
 	if n := len(s.log.with("canary-4711")); n != 1 {
 		t.Errorf("a defect was logged %d times; want once", n)
+	}
+}
+
+// opening is a broker that answers pings once it was awaited.
+type opening struct {
+	*transporttest.Broker
+	opened atomic.Bool
+}
+
+func (b *opening) AwaitOpening(context.Context) { b.opened.Store(true) }
+
+func (b *opening) Ping(ctx context.Context, clusterID string) (*v1.Pong, error) {
+	if !b.opened.Load() {
+		return nil, fault.New(fault.Unavailable, "no journal")
+	}
+	return b.Broker.Ping(ctx, clusterID)
+}
+
+func TestCallsAwaitTheBrokersOpening(t *testing.T) {
+	s := newSite(t, &opening{Broker: transporttest.NewBroker()})
+	if r := s.send(t, s.client(t, "rome"), get, "/api/v1/ping", ""); r.StatusCode != http.StatusOK {
+		t.Errorf("a call while the broker opens its journal got %s, want 200", r.Status)
 	}
 }
 

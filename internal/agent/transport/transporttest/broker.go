@@ -281,6 +281,9 @@ func (b *Broker) AnnounceHoldings(_ context.Context, clusterID string, h *v1.Hol
 	return nil
 }
 
+// AwaitOpening implements server.Broker. This Broker always answers.
+func (b *Broker) AwaitOpening(context.Context) {}
+
 // Witness implements server.Broker.
 func (b *Broker) Witness(string, string) {}
 
