@@ -101,8 +101,8 @@ spec: {clusterID: paris}
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: agent, namespace: mailbox-rome}}
 END
 for name in agent-rome tls agents-ca servers-ca; do
-  kubectl --namespace liqo-resource-broker create secret generic broker-liqo-resource-broker-$name \
-    --from-literal=tls.crt=certificate --from-literal=tls.key=key --from-literal=ca.crt=root
+  kubectl --namespace liqo-resource-broker create secret generic broker-liqo-resource-broker-$name --dry-run=client --output yaml \
+    --from-literal=tls.crt=certificate --from-literal=tls.key=key --from-literal=ca.crt=root | kubectl apply --filename -
 done
 touch paris.kubeconfig
 `
@@ -124,8 +124,9 @@ var placeholders = strings.NewReplacer(
 	"  --set service.type=NodePort", "helm install broker charts/broker --namespace liqo-resource-broker --set service.type=NodePort",
 )
 
-// TestDocumentedInstallation runs the commands of the pages that install and operate, with real Helm and kubectl. With
-// -short it leaves out upgrades, which take a third of the time.
+// TestDocumentedInstallation runs the commands of the pages that install and operate, and the
+// commands that Helm prints after an installation, with real Helm and kubectl. With -short it leaves out upgrades, which
+// take a third of the time.
 func TestDocumentedInstallation(t *testing.T) {
 	shell := documentedShell(t)
 	blocks, err := commands.Of("../..", t.Name())
@@ -143,6 +144,7 @@ func TestDocumentedInstallation(t *testing.T) {
 			runScript(t, shell, placeholders.Replace(b.Script))
 		})
 	}
+	t.Run("notes", func(t *testing.T) { runNotes(t, shell) })
 }
 
 func runScript(t *testing.T, shell *commands.Shell, script string) {

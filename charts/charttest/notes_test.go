@@ -5,16 +5,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/commands"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // notesPlaceholders replaces what readers of the notes fill in. A watch would not end by itself.
 var notesPlaceholders = strings.NewReplacer("CLUSTER-ID", "rome", "NAMESPACE", "team", " CHART ", " charts/broker ", " --watch", "")
 
-// TestCommandsInNotes runs the commands that Helm prints after an installation, with real Helm and kubectl.
-func TestCommandsInNotes(t *testing.T) {
+// runNotes runs the commands that Helm prints after an installation.
+func runNotes(t *testing.T, shell *commands.Shell) {
+	t.Helper()
 	const flags = " --namespace liqo-resource-broker"
-	shell := documentedShell(t)
 	runScript(t, shell, "helm install broker oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker --create-namespace"+flags+
 		"\nhelm install agent oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker-agent --set cluster.id=rome"+flags+
 		"\nkubectl create namespace mailbox-rome\n"+objects)

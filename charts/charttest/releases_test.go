@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // Releases in one cluster share only the CRDs, which one of them installs.
@@ -49,7 +50,10 @@ func TestRenderingIsRepeatable(t *testing.T) {
 	for name, c := range chartsUnderTest {
 		t.Run(name, func(t *testing.T) {
 			release := chart.Release{Name: c.release, Namespace: namespace}
-			first, second := mustRender(t, c, release, ``), mustRender(t, c, release, ``)
+			first, err := render(t, c, release, ``)
+			runtest.Check(t, err)
+			second, err := render(t, c, release, ``)
+			runtest.Check(t, err)
 			if diff := cmp.Diff(first, second); diff != "" {
 				t.Error(diff)
 			}

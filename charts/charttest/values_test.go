@@ -135,30 +135,30 @@ func with(sets ...map[string]string) map[string]string {
 	return out
 }
 
-// eachSet runs check for every set of values of every chart. All tests share the rendered objects and must not change
-// them.
+// eachSet runs check for every set of values of every chart.
 func eachSet(t *testing.T, check func(t *testing.T, rendered *chart.Rendered)) {
 	t.Helper()
 	for name, c := range chartsUnderTest {
 		for _, set := range slices.Sorted(maps.Keys(c.values)) {
 			t.Run(name+" with "+set, func(t *testing.T) {
-				key := name + " " + set
-				if renderedSets[key] == nil {
-					renderedSets[key] = mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, c.values[set])
-				}
-				check(t, renderedSets[key])
+				check(t, mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, c.values[set]))
 			})
 		}
 	}
 }
 
-var renderedSets = map[string]*chart.Rendered{}
+var renderedCharts = map[[4]string]*chart.Rendered{}
 
+// mustRender renders a chart. All tests share the rendered objects and must not change them.
 func mustRender(t *testing.T, c tested, release chart.Release, values string) *chart.Rendered {
 	t.Helper()
-	rendered, err := render(t, c, release, values)
-	runtest.Check(t, err)
-	return rendered
+	key := [4]string{c.release, release.Name, release.Namespace, values}
+	if renderedCharts[key] == nil {
+		var err error
+		renderedCharts[key], err = render(t, c, release, values)
+		runtest.Check(t, err)
+	}
+	return renderedCharts[key]
 }
 
 func render(t *testing.T, c tested, release chart.Release, values string) (*chart.Rendered, error) {

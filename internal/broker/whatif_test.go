@@ -202,8 +202,12 @@ func TestPlanPredictsWhatHappens(t *testing.T) {
 			func(f *fleet) string { return f.reserve("rome", "another-key-0001", request()).Name }, nil,
 		},
 	}
+	seeds := uint64(10)
+	if testing.Short() {
+		seeds = 4
+	}
 	for name, c := range plans {
-		for seed := range uint64(10) {
+		for seed := range seeds {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				inFleet(t, func(f *fleet) {
 					f.set(func(c *settings.Config) {

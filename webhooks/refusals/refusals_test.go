@@ -55,25 +55,25 @@ func TestInvalidInputIsRefusedAndChangesNothing(t *testing.T) {
 					said := s.create(t, user, tc.manifest)
 					wantWords(t, said, tc.want)
 					wantNoRiddle(t, tc.manifest, said)
-					unchanged(t)
 				})
 			}
 		}
 	}
+	unchanged(t)
 	for name, tc := range edits {
 		t.Run("edit: "+name, func(t *testing.T) {
 			err := s.as(t, "").Patch(types.MergePatchType).AbsPath(tc.path).Param("fieldValidation", "Strict").
 				Body([]byte(tc.patch)).Do(t.Context()).Error()
 			wantWords(t, refusalOf(t, err), tc.want)
-			unchanged(t)
 		})
 	}
+	unchanged(t)
 	for name, tc := range calls {
 		t.Run("call: "+name, func(t *testing.T) {
 			wantWords(t, s.refused(t, tc), tc.want)
-			unchanged(t)
 		})
 	}
+	unchanged(t)
 	t.Run("unavailable webhooks block no deletion", s.testAway)
 	t.Run("without webhooks nothing more is given", s.testBypassed)
 }
