@@ -72,7 +72,7 @@
 //   - The replicator changes its cached copy before it sends an update. If the update fails, for
 //     example while a webhook restarts, it is never sent again. No webhook is called if only the
 //     resources change, and the provider annotates an incomplete replica, so that it is sent
-//     again. (TestSliceIsResizedWhileTheAgentIsAway, TestLostChangeIsSentAgain)
+//     again. (TestPoliciesOnAPIServer, TestLostChangeIsSentAgain)
 //   - A slice that is denied after it was accepted keeps quota, node and pods. The consumer
 //     removes it, or the provider deletes its pods and the replica.
 //     (TestRecordWritesADecisionOnce, TestProviderTakesWhatIsNotGivenBack)

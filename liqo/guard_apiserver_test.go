@@ -120,9 +120,16 @@ func (g *guarded) awaitRights(allowed, refused client.Object) {
 
 const ownSlice = "res-aaaaaaaaaa-1"
 
-// The holder of the credentials of a peer's control plane can do only what Liqo does with them.
-func TestControlPlaneOfAPeerIsBounded(t *testing.T) {
+// TestPoliciesOnAPIServer shows that the shipped policies bound what peers write and what Liqo takes from them.
+func TestPoliciesOnAPIServer(t *testing.T) {
 	g := startGuarded(t, "rome", "west-rome")
+	t.Run("the control plane of a peer is bounded", func(t *testing.T) { g.in(t).boundsControlPlane(t) })
+	t.Run("a provider cannot redirect Liqo", func(t *testing.T) { g.in(t).redirectsNothing(t) })
+	t.Run("a slice is resized while the agent is away", func(t *testing.T) { g.in(t).resizesWithoutAgent(t) })
+}
+
+// The holder of the credentials of a peer's control plane can do only what Liqo does with them.
+func (g *guarded) boundsControlPlane(t *testing.T) {
 	g.giveRights(map[string]string{ownSlice: "Create", "res-ended-1": "Delete", "west-rome/res-west-1": "Write"})
 	g.awaitRights(sliceOf("rome", ownSlice), sliceOf("rome", "flood-1"))
 	t.Run("what it makes", func(t *testing.T) { g.in(t).boundsCreation() })
@@ -255,10 +262,10 @@ func (g *guarded) shutsWithoutRights() {
 
 // Liqo's replicator does not repeat an update that failed. Changing the resources of a slice must therefore not depend
 // on the agent, which may be restarting. A new certificate request must still wait for the agent.
-func TestSliceIsResizedWhileTheAgentIsAway(t *testing.T) {
-	g := startGuarded(t, "rome")
-	g.giveRights(map[string]string{ownSlice: "Write"})
-	slice := sliceOf("rome", ownSlice)
+func (g *guarded) resizesWithoutAgent(t *testing.T) {
+	const name = "res-resized-1"
+	g.giveRights(map[string]string{name: "Write"})
+	slice := sliceOf("rome", name)
 	slice.Spec.CSR = []byte("csr")
 	g.awaitRights(slice, sliceOf("rome", "flood-1"))
 	g.check(g.peers["rome"].Create(t.Context(), slice))

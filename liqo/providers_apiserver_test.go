@@ -47,8 +47,7 @@ func virtualNode(name string, labels map[string]string) *offloadingv1beta1.Virtu
 
 // Whatever a provider writes into a status, this cluster's Liqo connects only to the API server
 // that was agreed on. The tests write what Liqo would.
-func TestProviderCannotRedirectLiqo(t *testing.T) {
-	m := startCluster(t)
+func (m *member) redirectsNothing(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{
 		tenantNS: {"broker.fluidos.eu/api-server": agreed + " https://same.paris.example"}, byHandNS: nil,
 	} {
