@@ -170,7 +170,11 @@ func (p *pair) until(what string, done func() bool) {
 	}
 }
 
+// It boots two API servers; TestTwoNetworksConnectAndPart needs none.
 func TestTwoNetworksConnectOnAPIServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("with -short")
+	}
 	rome, paris := startLinked(t)
 	rome.network("pod-cidr", "10.10.0.0/16")
 	rome.network("external-cidr", "10.11.0.0/16")

@@ -125,8 +125,8 @@ var placeholders = strings.NewReplacer(
 )
 
 // TestDocumentedInstallation runs the commands of the pages that install and operate, and the
-// commands that Helm prints after an installation, with real Helm and kubectl. With -short it leaves out upgrades, which
-// take a third of the time.
+// commands that Helm prints after an installation, with real Helm and kubectl. With -short it leaves out upgrades and notes,
+// which take half of the time.
 func TestDocumentedInstallation(t *testing.T) {
 	shell := documentedShell(t)
 	blocks, err := commands.Of("../..", t.Name())
@@ -144,7 +144,9 @@ func TestDocumentedInstallation(t *testing.T) {
 			runScript(t, shell, placeholders.Replace(b.Script))
 		})
 	}
-	t.Run("notes", func(t *testing.T) { runNotes(t, shell) })
+	if !testing.Short() {
+		t.Run("notes", func(t *testing.T) { runNotes(t, shell) })
+	}
 }
 
 func runScript(t *testing.T, shell *commands.Shell, script string) {
