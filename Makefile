@@ -106,11 +106,11 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager, Liqo a
 	go run -trimpath ./cmd/playground build
 
 .PHONY: test
-test: tools ## Run the tests that every change must pass: unit, integration, core scenarios and attacks on a playground; ten to twenty minutes.
+test: tools ## Run the tests that every change must pass: unit, integration, core scenarios and attacks on a playground; ten to fifteen minutes.
 	hack/test.sh gate
 
 .PHONY: test-unit
-test-unit: ## Run the tests that start no program, and check the structure: two minutes.
+test-unit: ## Run the tests that start no program, and check the structure: a minute.
 	hack/test.sh unit structure
 
 .PHONY: test-all
