@@ -49,7 +49,7 @@ scenarios='TestStory|TestWebhooksRefuse|TestReservationCreatedInTheBrokersCluste
 scenarios+='|LeavesOtherPodsOfItsNamespaceAlone|TestUnreachableProvider|TestPodsRunOnTheNodesAskedFor|WithoutAffectingItsSibling'
 scenarios+='|TestLendingPolicy|TestKilledAtEveryStep/all_of_them'
 scenarios+='|TestConsumerExceeds|TestCertificatesForOtherGroups|CountedWrongly|ThatReachTheHost|ThatReachFurther|TestOtherTenants'
-scenarios+='|TestShadowPodsThatLie|TestCollectionsOfOthers|TestEveryAlertHasAFault'
+scenarios+='|TestShadowPodsThatLie|TestCollectionsOfOthers|TestEveryAlertHasAFault|TestHelmTestPasses'
 # Scenarios that take longest, because they wait until something is over.
 endings='TestKilledAtEveryStep|ConsumerGivesUp|LostProviderIsLeft|EndingReservationAffects|PodsLeave|CyclesLeaveNothing'
 
