@@ -71,6 +71,9 @@ type Broker struct {
 	standby *standby.Standby
 	// followed is true once Follow has read the journal.
 	followed atomic.Bool
+	// opening is true from New or Follow until the first session has begun, or the journal could not be
+	// opened. Only then do calls wait: if a later session ends, they are refused at once.
+	opening atomic.Bool
 
 	receipts *receipts.Signer
 
@@ -88,9 +91,6 @@ type Broker struct {
 	// "" if there is none. If the journal turns out to be shorter, it was restored from an older
 	// state.
 	newest string
-	// opening is true until the first session after Follow or New begins or fails. Afterwards it stays
-	// false until the next Follow, so that calls are refused at once while the journal cannot be written.
-	opening bool
 	// configured is false until SetConfig has been called.
 	configured bool
 }
@@ -113,10 +113,10 @@ func New(opts Options) *Broker {
 		feed:     feed.New(),
 		gate:     access.NewGate(),
 		ended:    make(chan struct{}),
-		opening:  true,
 		config:   settings.Default(),
 		batch:    archive.DefaultBatch,
 	}
+	b.opening.Store(true)
 	b.standby = standby.New(opts.Store, JournalName, opts.Journal, opts.Log, func(dropped *ledger.State) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -146,7 +146,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	var failing term.Trouble
 	for ctx.Err() == nil {
 		err := b.serveTerm(ctx)
-		b.setOpening(false)
+		b.stopOpening()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -168,7 +168,7 @@ const followEvery = time.Second
 // Follow keeps a book up to date for the next Run until ctx ends. Follow and Run must not run at the same
 // time.
 func (b *Broker) Follow(ctx context.Context) {
-	b.setOpening(true)
+	b.opening.Store(true)
 	var failing term.Trouble
 	for ctx.Err() == nil {
 		pause := followEvery
@@ -218,6 +218,7 @@ func (b *Broker) beginSession(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.session = s
+	b.opening.Store(false)
 	s.startTerm()
 	b.feed.SignalSession()
 	b.wakeAll()
@@ -235,27 +236,30 @@ func (b *Broker) endSession(s *session) {
 	b.wakeAll()
 }
 
-func (b *Broker) setOpening(opening bool) {
+func (b *Broker) stopOpening() {
+	b.opening.Store(false)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.opening = opening
 	b.wakeAll()
 }
 
-// openingTime is how long a call waits for the first session. A follower that is elected opens the journal
-// in less.
+// openingTime is the longest time that a call waits for the first session. An elected follower usually
+// opens the journal sooner.
 const openingTime = 1500 * time.Millisecond
 
-// AwaitOpening implements the server's Broker. Between its election and its session, a replica would
-// refuse the calls that other replicas already forward to it.
+// AwaitOpening implements the server's Broker. Without it, a replica would refuse calls that other
+// replicas forward to it between its election and its first session.
 func (b *Broker) AwaitOpening(ctx context.Context) {
+	if !b.opening.Load() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, openingTime)
 	defer cancel()
 	for ctx.Err() == nil {
 		b.mu.Lock()
-		waits, changed := b.opening && b.session == nil, b.ended
+		changed := b.ended
 		b.mu.Unlock()
-		if !waits {
+		if !b.opening.Load() {
 			return
 		}
 		select {

@@ -103,7 +103,7 @@ func TestFollowerIsReadyOnceItHasReadTheJournal(t *testing.T) {
 }
 
 // Calls that reach a replica between its election and its first session are answered, not refused. Once
-// a session failed or ended, calls are refused at once.
+// a session has ended, or the journal could not be opened, calls are refused at once.
 func TestCallsAwaitTheFirstSession(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		endFollowing := f.follow()
