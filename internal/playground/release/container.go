@@ -178,7 +178,7 @@ func (s surroundings) localListener(arg string) (string, error) {
 	}
 	port, ok := s.ports[int32(number)]
 	switch {
-	case len(s.ports) == 0: // the pod listens on none: "agent check" only checks this flag
+	case len(s.ports) == 0: // the pod listens nowhere, like that of "agent check", which only checks this flag
 		return arg, nil
 	case !ok:
 		return "", fmt.Errorf("%s: the container declares no port %d", arg, number)

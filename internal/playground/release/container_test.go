@@ -66,6 +66,18 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// The pod of "helm test" gets the addresses of the agent only to check them.
+func TestAddressOfAPodWithoutPortsIsUnchanged(t *testing.T) {
+	c := corev1.Container{Name: "check", Args: []string{"--webhook-bind-address=:9443"}}
+	s := inside(c)
+	s.ports = nil
+	got, err := s.arguments(&c, nil)
+	runtest.Check(t, err)
+	if diff := cmp.Diff(c.Args, got); diff != "" {
+		t.Errorf("arguments (-chart +process):\n%s", diff)
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	field := func(path string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
