@@ -128,7 +128,8 @@ func TestPoliciesOnAPIServer(t *testing.T) {
 	t.Run("a slice is resized while the agent is away", func(t *testing.T) { g.in(t).resizesWithoutAgent(t) })
 }
 
-// The holder of the credentials of a peer's control plane can do only what Liqo does with them.
+// boundsControlPlane checks that whoever holds the credentials of a peer's control plane can do only what Liqo does with
+// them.
 func (g *guarded) boundsControlPlane(t *testing.T) {
 	g.giveRights(map[string]string{ownSlice: "Create", "res-ended-1": "Delete", "west-rome/res-west-1": "Write"})
 	g.awaitRights(sliceOf("rome", ownSlice), sliceOf("rome", "flood-1"))
@@ -260,8 +261,8 @@ func (g *guarded) shutsWithoutRights() {
 	wantRefusal(g.T, g.peers["rome"].Update(g.Context(), namespaceMap), "the NamespaceMap of a peer must be named")
 }
 
-// Liqo's replicator does not repeat an update that failed. Changing the resources of a slice must therefore not depend
-// on the agent, which may be restarting. A new certificate request must still wait for the agent.
+// resizesWithoutAgent changes a slice while the agent may be restarting. Liqo's replicator does not repeat an update that
+// failed, so a change of the resources must not depend on the agent. A new certificate request must still wait for it.
 func (g *guarded) resizesWithoutAgent(t *testing.T) {
 	const name = "res-resized-1"
 	g.giveRights(map[string]string{name: "Write"})

@@ -170,10 +170,11 @@ func (p *pair) until(what string, done func() bool) {
 	}
 }
 
-// It boots two API servers; TestTwoNetworksConnectAndPart needs none.
+// Two agents connect the networks of their clusters as liqoctl would. TestTwoNetworksConnectAndPart does the same in
+// memory, so -short leaves out this test, which boots two API servers.
 func TestTwoNetworksConnectOnAPIServers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("with -short")
+		t.Skip("it boots two API servers")
 	}
 	rome, paris := startLinked(t)
 	rome.network("pod-cidr", "10.10.0.0/16")

@@ -45,8 +45,8 @@ func virtualNode(name string, labels map[string]string) *offloadingv1beta1.Virtu
 	}
 }
 
-// Whatever a provider writes into a status, this cluster's Liqo connects only to the API server
-// that was agreed on. The tests write what Liqo would.
+// redirectsNothing checks that this cluster's Liqo connects only to the API server that was agreed on, whatever a
+// provider writes into a status. The test writes what Liqo would.
 func (m *member) redirectsNothing(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{
 		tenantNS: {"broker.fluidos.eu/api-server": agreed + " https://same.paris.example"}, byHandNS: nil,

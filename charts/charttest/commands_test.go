@@ -124,9 +124,9 @@ var placeholders = strings.NewReplacer(
 	"  --set service.type=NodePort", "helm install broker charts/broker --namespace liqo-resource-broker --set service.type=NodePort",
 )
 
-// TestDocumentedInstallation runs the commands of the pages that install and operate, and the
-// commands that Helm prints after an installation, with real Helm and kubectl. With -short it leaves out upgrades and notes,
-// which take half of the time.
+// TestDocumentedInstallation runs the commands of the pages that install and operate, and those that Helm prints after an
+// installation, with real Helm and kubectl. With -short it leaves out upgrades and what Helm prints, which take half of
+// the time.
 func TestDocumentedInstallation(t *testing.T) {
 	shell := documentedShell(t)
 	blocks, err := commands.Of("../..", t.Name())

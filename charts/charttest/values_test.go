@@ -149,7 +149,7 @@ func eachSet(t *testing.T, check func(t *testing.T, rendered *chart.Rendered)) {
 
 var renderedCharts = map[[4]string]*chart.Rendered{}
 
-// mustRender renders a chart. All tests share the rendered objects and must not change them.
+// mustRender renders a chart once for each release and its values. Tests share the objects and must not change them.
 func mustRender(t *testing.T, c tested, release chart.Release, values string) *chart.Rendered {
 	t.Helper()
 	key := [4]string{c.release, release.Name, release.Namespace, values}

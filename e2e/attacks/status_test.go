@@ -29,7 +29,7 @@ func TestProvidersDoNotChooseWhatTheyReceive(t *testing.T) {
 	for name, attack := range map[string]struct {
 		of             *unstructured.Unstructured
 		status, former string
-		// process is the one of the consumer's Liqo that logs the refusal.
+		// process names the program of the consumer's Liqo that logs the refusal.
 		process, refusal string
 		succeeded        func(ctx context.Context) bool
 	}{
@@ -76,8 +76,8 @@ func TestProvidersDoNotChooseWhatTheyReceive(t *testing.T) {
 	}
 }
 
-// secretIn creates a Secret in a namespace that the consumer never offloads. When the test ends, it fails if a namespace
-// of the provider has a copy.
+// secretIn creates a Secret in a namespace that the consumer never offloads. If a namespace of the provider has a copy at
+// the end of the test, the test fails.
 func secretIn(t *testing.T, consumer, provider *e2e.Cluster) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: named(metav1.NamespaceSystem, unused("vault"))}

@@ -20,7 +20,6 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// If the provider's API server refuses a pod, Liqo copies the event there, which is about the ShadowPod.
+// A refusal by the provider's API server is an event about the ShadowPod, which Liqo copies to the consumer's cluster.
 func TestEventsOfPodIncludeThoseOfItsShadowPod(t *testing.T) {
 	event := func(name, kind, about string) client.Object {
 		return &corev1.Event{

@@ -341,7 +341,8 @@ func TestResourceRequestHasAValidName(t *testing.T) {
 	}
 }
 
-// Kueue keeps an ended ProvisioningRequest as long as its Workload, and the agent reconciles all of them when it starts.
+// The agent reconciles all ended ProvisioningRequests when it starts. Kueue keeps each as long as its Workload, so there
+// may be many, and none may cost a call of the API server.
 func TestEndedProvisioningRequestIsReadFromTheCacheOnly(t *testing.T) {
 	b := newBench(t)
 	b.reconcile()

@@ -39,12 +39,12 @@ type Pool struct {
 // Surplus remembers how much more free room a request has had than its buffer keeps. Arriving pods do not restart the
 // time: a pool that became too large shrinks although short pods come and go, by the room that none of them used.
 type Surplus struct {
-	// Since is when the surplus began, zero if there is none. Least is the least surplus from then on, in pods.
+	// Since is when the surplus began, zero if there is none. Least is the smallest surplus since then, in pods.
 	Since time.Time
 	Least int64
 }
 
-// Observe records the surplus at a time.
+// Observe records that the request now has free room for this many pods more than its buffer keeps.
 func (s *Surplus) Observe(surplus int64, now time.Time) {
 	switch {
 	case surplus == 0:

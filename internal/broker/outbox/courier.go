@@ -14,7 +14,8 @@ import (
 type courier struct {
 	channel notify.Channel
 	wake    chan struct{}
-	// isResumed is true if the channel writes no files, or once the queue begins after the last record in its files.
+	// isResumed is true once the queue begins after the last record in the channel's files. For a channel without files
+	// it is always true.
 	isResumed bool
 
 	// queue holds the selected events that are not delivered yet, in order.

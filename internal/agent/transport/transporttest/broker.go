@@ -281,7 +281,7 @@ func (b *Broker) AnnounceHoldings(_ context.Context, clusterID string, h *v1.Hol
 	return nil
 }
 
-// AwaitOpening implements server.Broker. This Broker always answers.
+// AwaitOpening implements server.Broker. It returns at once, because this Broker always answers.
 func (b *Broker) AwaitOpening(context.Context) {}
 
 // Witness implements server.Broker.
