@@ -24,6 +24,7 @@ var (
 	stringPattern   = regexp.MustCompile(`"[^"]*"`)
 	legendPattern   = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)[^}]*\}\}`)
 	valuesPattern   = regexp.MustCompile(`^label_values\(([a-z_]+), ([a-z_]+)\)$`)
+	chosenPattern   = regexp.MustCompile(`(?:cluster|job)=~"\$(?:cluster|job)",?`)
 	suffixPattern   = regexp.MustCompile(`_(bucket|count|sum)$`)
 )
 
@@ -77,7 +78,8 @@ func (v vocabulary) labelsOf(name string) ([]string, bool) {
 // check returns what is wrong with an expression.
 func (v vocabulary) check(e expression) (wrong []string) {
 	known := slices.Clone(targetLabels)
-	plain := stringPattern.ReplaceAllString(e.query, `""`)
+	// Only the user of a dashboard knows values of the labels that Prometheus adds.
+	plain := stringPattern.ReplaceAllString(chosenPattern.ReplaceAllString(e.query, ""), `""`)
 	names := namePattern.FindAllString(plain, -1)
 	for name := range foreign {
 		if strings.Contains(plain, name) {
