@@ -26,7 +26,7 @@ var scrape = atSite(func(ctx context.Context, s settings, t *table, at *site) er
 		return err
 	}
 	s.reservations, s.slice, s.rounds = min(s.reservations, scrapedReservations), scrapeSlice*s.slice, min(s.rounds, 3)
-	if err := broker.sendCommand(ctx, "advertise", s.clusters); err != nil {
+	if err := broker.sendCommand(ctx, "lend", s.clusters); err != nil {
 		return err
 	}
 	if err := broker.sendCommand(ctx, "fill", s.reservations); err != nil {

@@ -50,7 +50,7 @@ type Options struct {
 	Leads func() bool
 	// Receipts signs the receipts in the broker's answers; nil for answers without receipts.
 	Receipts *receipt.Signer
-	// MetricsMembers is how many members have metrics of their own; 0 means 500. All other members
+	// MetricsMembers is how many members have metrics of their own; 0 means 200. All other members
 	// share the label _other.
 	MetricsMembers int
 	// RecordSpan receives each span of a reservation once the span is over. It must not wait. It is nil

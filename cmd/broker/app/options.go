@@ -54,7 +54,7 @@ func defaultOptions() *options {
 		zap:           logging.Defaults(),
 
 		journalRetention: 24 * time.Hour,
-		metricsMembers:   500,
+		metricsMembers:   200,
 	}
 }
 

@@ -227,30 +227,41 @@ func (f *Figures) AddCluster(c *ledger.Cluster, m Member) {
 	f.clusters = append(f.clusters, clusterFigures{Cluster: *c, Member: m, placements: c.Placements()})
 }
 
-func (c *clusterFigures) resourcesByState() map[string]quantity.Amounts {
-	used := quantity.Amounts{}
-	for _, amounts := range c.Used {
-		used.AddInPlace(amounts)
+// resourceSums holds amounts by state and resource. They are floating-point numbers, which do not overflow.
+type resourceSums map[string]map[corev1.ResourceName]float64
+
+// add adds the amounts of each resource that a cluster lends.
+func (s resourceSums) add(c *clusterFigures) {
+	var used quantity.Amounts
+	if len(c.Used) > 0 {
+		used = quantity.Amounts{}
+		for _, amounts := range c.Used {
+			used.AddInPlace(amounts)
+		}
 	}
 	lendable := c.Lendable()
-	out := map[string]quantity.Amounts{
-		stateAllocatable: lendable, stateOwn: c.Allocated, stateReserved: c.Claimed(), stateUsed: used, stateAvailable: c.Available(),
-	}
-	for state, amounts := range out {
-		kept := make(quantity.Amounts, len(lendable))
-		for name := range lendable {
-			kept[name] = amounts[name]
+	for _, of := range [...]struct {
+		state   string
+		amounts quantity.Amounts
+	}{
+		{stateAllocatable, lendable}, {stateOwn, c.Allocated}, {stateReserved, c.Claimed()}, {stateUsed, used}, {stateAvailable, c.Available()},
+	} {
+		sums := s[of.state]
+		if sums == nil {
+			sums = make(map[corev1.ResourceName]float64, len(lendable))
+			s[of.state] = sums
 		}
-		out[state] = kept
+		for name := range lendable {
+			sums[name] += float64(of.amounts[name])
+		}
 	}
-	return out
 }
 
 // othersFigures are the sums of the figures of all members that share the label otherMembers.
 type othersFigures struct {
 	count              int
 	phases, placements map[term.ClusterPhase]int
-	resources          map[string]quantity.Amounts
+	resources          resourceSums
 	record             reputation.Record
 }
 
@@ -258,12 +269,7 @@ func (o *othersFigures) add(c *clusterFigures) {
 	o.count++
 	o.placements[c.Phase] += c.placements
 	o.phases[c.Phase]++
-	for state, amounts := range c.resourcesByState() {
-		if o.resources[state] == nil {
-			o.resources[state] = quantity.Amounts{}
-		}
-		o.resources[state].AddInPlace(amounts)
-	}
+	o.resources.add(c)
 	o.record.Granted += c.Record.Granted
 	o.record.Ready += c.Record.Ready
 	o.record.Refused += c.Record.Refused
@@ -303,7 +309,7 @@ func (f *Figures) exportAll(out sink) {
 		unit, base := unitOf(name)
 		out.sendGauge(idleResourceDesc, float64(amount)/base, string(name), unit)
 	}
-	others := othersFigures{phases: map[term.ClusterPhase]int{}, placements: map[term.ClusterPhase]int{}, resources: map[string]quantity.Amounts{}}
+	others := othersFigures{phases: map[term.ClusterPhase]int{}, placements: map[term.ClusterPhase]int{}, resources: resourceSums{}}
 	for i := range f.clusters {
 		if c := &f.clusters[i]; c.Label == otherMembers {
 			others.add(c)
@@ -356,7 +362,9 @@ func (c *clusterFigures) exportCluster(out sink, now time.Time) {
 			}
 		}
 	}
-	exportMember(out, c.Label, c.resourcesByState(), &c.Record)
+	resources := resourceSums{}
+	resources.add(c)
+	exportMember(out, c.Label, resources, &c.Record)
 }
 
 func (o *othersFigures) exportOthers(out sink) {
@@ -370,14 +378,14 @@ func (o *othersFigures) exportOthers(out sink) {
 	exportMember(out, otherMembers, o.resources, &o.record)
 }
 
-func exportMember(out sink, member string, resources map[string]quantity.Amounts, r *reputation.Record) {
+func exportMember(out sink, member string, resources resourceSums, r *reputation.Record) {
 	for outcome, count := range outcomes {
 		out.sendCounter(outcomesDesc, float64(count(r)), outcome, member)
 	}
 	for state, amounts := range resources {
 		for name, amount := range amounts {
 			unit, base := unitOf(name)
-			out.sendGauge(resourceDesc, float64(amount)/base, member, string(name), unit, state)
+			out.sendGauge(resourceDesc, amount/base, member, string(name), unit, state)
 		}
 	}
 }

@@ -19,7 +19,7 @@ const (
 	// No cluster ID begins with an underscore.
 	otherMembers = "_other"
 	// defaultMembers is the default of Meter.Members.
-	defaultMembers = 500
+	defaultMembers = 200
 )
 
 // Meter holds the counters and histograms of this process. They continue when a new term begins,
@@ -100,7 +100,7 @@ const (
 	waitReleased = "released"
 )
 
-// New returns a Meter whose counters are 0. members is Meter.Members; 0 means 500.
+// New returns a Meter whose counters are 0. members is Meter.Members; 0 means 200.
 func New(members int) *Meter {
 	if members <= 0 {
 		members = defaultMembers
