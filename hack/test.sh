@@ -99,7 +99,7 @@ run_suite() {
 }
 
 # run_tests SUITE PACKAGES FLAG... runs the tests of packages, which get the flags in $flags. Unless $repeat is empty,
-# it also runs those that passed before, in another order.
+# it also runs those that passed before, in another order. The suite vet vets.
 run_tests() {
   local suite=$1 packages=$2
   shift 2
@@ -110,7 +110,7 @@ run_tests() {
   # shellcheck disable=SC2046,SC2086 # several packages, several flags
   "$results/gotestsum" --format pkgname --format-icons text --hide-summary skipped --packages "$(echo $packages)" \
     --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-report "$results/$suite.reruns" \
-    --jsonfile "$results/$suite.json" --junitfile "$results/$suite.xml" -- ${repeat--count=1 -shuffle=on} "$@" ${flags:+-args $flags}
+    --jsonfile "$results/$suite.json" --junitfile "$results/$suite.xml" -- -vet=off ${repeat--count=1 -shuffle=on} "$@" ${flags:+-args $flags}
 }
 
 # run_lane runs suites one after the other, also after a failure.
