@@ -64,6 +64,22 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
+// These tests write only to sites of their own, so they share a cluster.
+func TestOffloadedNamespaces(t *testing.T) {
+	shared := startCluster(t)
+	for name, test := range map[string]func(*cluster){
+		"ObjectsStayInTheirNamespace":       (*cluster).testObjectsStayInTheirNamespace,
+		"PodsStayWithinTheirGrant":          (*cluster).testPodsStayWithinTheirGrant,
+		"PodsUseOnlyObjectsOfTheirCluster":  (*cluster).testPodsUseOnlyObjectsOfTheirCluster,
+		"PolicyMatchesItsRulesOnRandomPods": (*cluster).testPolicyMatchesItsRulesOnRandomPods,
+		"PodSecurityEqualsKubernetes":       (*cluster).testPodSecurityEqualsKubernetes,
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(&cluster{T: t, Client: shared.Client, config: shared.config, scheme: shared.scheme})
+		})
+	}
+}
+
 func (c *cluster) check(err error) {
 	c.Helper()
 	runtest.Check(c, err)

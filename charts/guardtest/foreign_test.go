@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,8 +49,8 @@ var uses = map[string]map[string]change{
 	},
 }
 
-func TestPodsOfConsumersUseOnlyObjectsOfTheirCluster(t *testing.T) {
-	c := startCluster(t)
+func (c *cluster) testPodsUseOnlyObjectsOfTheirCluster() {
+	c.Helper()
 	s := c.openSite("foreign", `{guard: {ingress: {hosts: [shop.example.com], classes: [nginx]}}}`)
 	claimed := &corev1.PersistentVolumeClaim{}
 	s.check(yaml.Unmarshal([]byte(claim("1Gi", "")), claimed))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -182,16 +181,16 @@ func (s *site) judge(cases map[string]struct{ text, want string }) {
 	}
 }
 
-func TestObjectsOfConsumersStayInTheirNamespace(t *testing.T) {
-	c := startCluster(t)
-	s := c.openSite("by-default", "")
+func (c *cluster) testObjectsStayInTheirNamespace() {
+	c.Helper()
+	s := c.openSite("objects", "")
 	s.judge(objects)
 	s.testKeysOfLiqo()
 	s.testChanges()
 	s.testConnections()
 	s.testResidents()
 	s.testQuotasAreOutOfReach()
-	allowed := c.openSite("allowed", `{guard: {services: [ClusterIP, LoadBalancer], loadBalancerClasses: [example.com/public], serviceAnnotations: [lb.example.com/size], storage: {classes: [fast]},
+	allowed := c.openSite("allowed-objects", `{guard: {services: [ClusterIP, LoadBalancer], loadBalancerClasses: [example.com/public], serviceAnnotations: [lb.example.com/size], storage: {classes: [fast]},
 		ingress: {hosts: [shop.example.com, "*.rome.example.com", "*.{consumer}.apps.example.com", "web-{consumer}.example.com"], classes: [nginx], annotations: [nginx.ingress.kubernetes.io/rewrite-target]},
 		endpoints: {deniedCIDRs: [192.168.1.0/24, "fd00::/8"]}}}`)
 	allowed.judge(allowedObjects)

@@ -15,8 +15,8 @@ import (
 
 // An independent implementation in Go checks the decisions of the pods policy on random pods, with and without the
 // webhook that counts pods.
-func TestPodsPolicyMatchesItsRulesOnRandomPods(t *testing.T) {
-	c := startCluster(t)
+func (c *cluster) testPolicyMatchesItsRulesOnRandomPods() {
+	c.Helper()
 	for values, webhook := range map[string]bool{"{}": true, "{webhook: {enabled: false}}": false} {
 		s := c.openSite(fmt.Sprintf("webhook-%t", webhook), values, "-pods")
 		number, refused := 1500, 0
@@ -28,17 +28,17 @@ func TestPodsPolicyMatchesItsRulesOnRandomPods(t *testing.T) {
 			obj := s.shadowPod("random", func(_ testing.TB, pod map[string]any) { scramble(source, pod) })
 			pod := obj.Object["spec"].(map[string]any)["pod"].(map[string]any)
 			want := reasonToRefuse(pod, webhook)
-			err := s.peer.Create(t.Context(), obj, client.DryRunAll)
+			err := s.peer.Create(c.Context(), obj, client.DryRunAll)
 			if apierrors.IsInvalid(err) || (err == nil) != (want == "") {
-				t.Errorf("webhook %t, pod %d: the rules say %q, the policy: %v\n%v", webhook, i, want, err, pod)
+				c.Errorf("webhook %t, pod %d: the rules say %q, the policy: %v\n%v", webhook, i, want, err, pod)
 			}
 			if err != nil {
 				refused++
 			}
 		}
-		t.Logf("webhook %t: %d random pods, %d of them refused", webhook, number, refused)
+		c.Logf("webhook %t: %d random pods, %d of them refused", webhook, number, refused)
 		if refused < number/10 || refused > number*9/10 {
-			t.Errorf("%d of %d random pods are refused, which tests one side only", refused, number)
+			c.Errorf("%d of %d random pods are refused, which tests one side only", refused, number)
 		}
 	}
 }

@@ -173,15 +173,15 @@ func (c *cluster) wantRefused(name, want string, err error) {
 	}
 }
 
-func TestPodsOfConsumersStayWithinTheirGrant(t *testing.T) {
-	c := startCluster(t)
-	s := c.openSite("by-default", "")
+func (c *cluster) testPodsStayWithinTheirGrant() {
+	c.Helper()
+	s := c.openSite("pods", "")
 	for name, test := range attacksWithPods {
-		s.wantRefused(name, test.want, s.peer.Create(t.Context(), s.shadowPod("attack", test.change), client.DryRunAll))
+		s.wantRefused(name, test.want, s.peer.Create(c.Context(), s.shadowPod("attack", test.change), client.DryRunAll))
 	}
 	for name, change := range honestPods {
-		if err := s.peer.Create(t.Context(), s.shadowPod("honest", change), client.DryRunAll); err != nil {
-			t.Errorf("a pod %s is refused: %v", name, err)
+		if err := s.peer.Create(c.Context(), s.shadowPod("honest", change), client.DryRunAll); err != nil {
+			c.Errorf("a pod %s is refused: %v", name, err)
 		}
 	}
 	s.testLife()
@@ -388,7 +388,7 @@ func (c *cluster) testWithoutWebhook() {
 
 func (c *cluster) testWhatOperatorsAllow() {
 	c.Helper()
-	s := c.openSite("allowed", `{guard: {podSecurity: off, volumes: [hostPath, emptyDir, projected], tolerations: [node-role.kubernetes.io/control-plane],
+	s := c.openSite("allowed-pods", `{guard: {podSecurity: off, volumes: [hostPath, emptyDir, projected], tolerations: [node-role.kubernetes.io/control-plane],
 		runtimeClasses: [gvisor], serviceAccounts: [deployer], limits: {terminationGracePeriodSeconds: 7200}}}`)
 	for name, changes := range map[string][]change{
 		"a privileged container with a host path": {inContainer(true, "securityContext", "privileged"), volume("hostPath", map[string]any{"path": "/"})},

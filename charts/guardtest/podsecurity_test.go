@@ -28,8 +28,8 @@ import (
 var version = podsecurity.LatestVersion()
 
 // The policy of each level decides like Kubernetes' own evaluator, on its fixtures and on thousands of random pods.
-func TestPodSecurityEqualsKubernetes(t *testing.T) {
-	c := startCluster(t)
+func (c *cluster) testPodSecurityEqualsKubernetes() {
+	c.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	c.check(err)
 	for _, level := range []podsecurity.Level{podsecurity.LevelBaseline, podsecurity.LevelRestricted} {
@@ -39,7 +39,7 @@ func TestPodSecurityEqualsKubernetes(t *testing.T) {
 			all := policy.AggregateCheckResults(results)
 			return all.Allowed, all.ForbiddenReason() + ": " + all.ForbiddenDetail()
 		}
-		fixtures := fixturesOf(t, level)
+		fixtures := fixturesOf(c.T, level)
 		for name, pod := range fixtures {
 			s.compare(name, pod, judge)
 		}
@@ -53,9 +53,9 @@ func TestPodSecurityEqualsKubernetes(t *testing.T) {
 				refused++
 			}
 		}
-		t.Logf("%s: %d fixtures and %d random pods, %d of these refused", level, len(fixtures), random, refused)
+		c.Logf("%s: %d fixtures and %d random pods, %d of these refused", level, len(fixtures), random, refused)
 		if refused < random/10 || refused > random*9/10 {
-			t.Errorf("%s: %d of %d random pods are refused, which tests one side only", level, refused, random)
+			c.Errorf("%s: %d of %d random pods are refused, which tests one side only", level, refused, random)
 		}
 	}
 }

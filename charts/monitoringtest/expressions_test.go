@@ -24,7 +24,7 @@ var (
 	stringPattern   = regexp.MustCompile(`"[^"]*"`)
 	legendPattern   = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)[^}]*\}\}`)
 	valuesPattern   = regexp.MustCompile(`^label_values\(([a-z_]+), ([a-z_]+)\)$`)
-	chosenPattern   = regexp.MustCompile(`(?:cluster|job)=~"\$(?:cluster|job)",?`)
+	chosenPattern   = regexp.MustCompile(`(?:cluster|namespace)=~"\$(?:cluster|namespace)",?`)
 	suffixPattern   = regexp.MustCompile(`_(bucket|count|sum)$`)
 )
 

@@ -192,7 +192,7 @@ func askPrometheus(t *testing.T, env *Environment) {
 
 // variables replaces the variables of dashboards.
 func variables(rateInterval string) *strings.Replacer {
-	return strings.NewReplacer("$__rate_interval", rateInterval, "$resource", ".*", "$requester", ".*", "$currency", ".*", "$cluster", ".*", "$job", ".*")
+	return strings.NewReplacer("$__rate_interval", rateInterval, "$resource", ".*", "$requester", ".*", "$currency", ".*", "$cluster", ".*", "$namespace", ".*")
 }
 
 func wantAnswer(ctx context.Context, t *testing.T, address, where, expr string) {

@@ -16,6 +16,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/settings"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 )
@@ -196,6 +197,20 @@ func TestMetricsCountMovesByReason(t *testing.T) {
 			"broker_moves_total{reason=Refused}":        "1",
 			"broker_moves_total{reason=Unacknowledged}": "1",
 		}, "broker_moves")
+	})
+}
+
+func TestClustersThatGetNothingNewHaveNothingAvailable(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "4", "8Gi")
+		f.advertise("oslo", "4", "8Gi")
+		time.Sleep(settings.Default().Timeouts.Silence)
+		f.advertise("oslo", "4", "8Gi")
+		f.wantSeries(map[string]string{
+			"broker_cluster_resource{member=paris,resource=cpu,state=allocatable,unit=core}": "4",
+			"broker_cluster_resource{member=oslo,resource=cpu,state=allocatable,unit=core}":  "4",
+			"broker_cluster_resource{member=oslo,resource=cpu,state=available,unit=core}":    "4",
+		}, "broker_cluster_resource{member=paris,resource=cpu", "broker_cluster_resource{member=oslo,resource=cpu")
 	})
 }
 

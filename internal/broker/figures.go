@@ -45,9 +45,11 @@ func readReservations(s *session, f *metrics.Figures) {
 func readClusters(s *session, f *metrics.Figures) {
 	s.book.Clusters(func(c *ledger.Cluster) {
 		p := s.Presence(c.ClusterID)
-		f.AddCluster(c, metrics.Member{
-			Label: s.Recorder.Label(c.ClusterID), Phase: p.Phase, Heard: p.Heard,
-			Paused: p.Standing != nil && p.Standing.Paused.Why != "", Exceeds: p.Excess != nil && p.Excess.All != "",
-		})
+		m := metrics.Member{Label: s.Recorder.Label(c.ClusterID), Phase: p.Phase, Heard: p.Heard, Closed: !p.Open, Exceeds: p.Excess != nil && p.Excess.All != ""}
+		if standing := p.Standing; standing != nil {
+			m.Paused = standing.Paused.Why != ""
+			m.Closed = m.Closed || m.Paused || standing.Cordoned != ""
+		}
+		f.AddCluster(c, m)
 	})
 }

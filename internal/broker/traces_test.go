@@ -103,8 +103,8 @@ func TestSpansOfPlacementsThatFail(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		f.release("rome", r.Name)
 		wantSpans(t, spans(),
-			`deliver/2 of rome at "berlin" took 2s, failed: Released: released by its requester`,
-			`reservation/0 of rome at "" took 3s, failed: Released: released by its requester`)
+			`deliver/2 of rome at "berlin" took 2s, failed: Released`,
+			`reservation/0 of rome at "" took 3s, failed: Released`)
 	})
 }
 

@@ -25,8 +25,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// maxEvents limits how many events about one object are read.
-const maxEvents = 100
+// maxEvents limits how many events about one object are read, the oldest first. Events are kept for an hour.
+const maxEvents = 1000
 
 // reader calls the API server with the user's token: for events and manifests, for which the console has no informers, for
 // dry runs, and for changes.

@@ -83,7 +83,7 @@ var statusOf = map[Reason]int{
 	Conflict:           http.StatusConflict,
 	Unavailable:        http.StatusServiceUnavailable,
 	Recovering:         http.StatusServiceUnavailable,
-	QueueFull:          http.StatusServiceUnavailable,
+	QueueFull:          http.StatusTooManyRequests,
 	Awaiting:           http.StatusConflict,
 	TooManyRequests:    http.StatusTooManyRequests,
 	TooLarge:           http.StatusRequestEntityTooLarge,

@@ -1700,7 +1700,7 @@ type ClientInterface interface {
 	// that lists every candidate and why it was not chosen, and the broker keeps nothing.
 	// With queuePolicy Queue the request waits instead: the answer is 202 with its place
 	// in the queue, and fetchInstructions reports later changes. A full queue refuses with
-	// 503, reason QueueFull and Retry-After.
+	// 429, reason QueueFull and Retry-After.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1717,7 +1717,7 @@ type ClientInterface interface {
 	// that lists every candidate and why it was not chosen, and the broker keeps nothing.
 	// With queuePolicy Queue the request waits instead: the answer is 202 with its place
 	// in the queue, and fetchInstructions reports later changes. A full queue refuses with
-	// 503, reason QueueFull and Retry-After.
+	// 429, reason QueueFull and Retry-After.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2148,7 +2148,7 @@ func (c *Client) ReleaseQuote(ctx context.Context, name string, reqEditors ...Re
 // that lists every candidate and why it was not chosen, and the broker keeps nothing.
 // With queuePolicy Queue the request waits instead: the answer is 202 with its place
 // in the queue, and fetchInstructions reports later changes. A full queue refuses with
-// 503, reason QueueFull and Retry-After.
+// 429, reason QueueFull and Retry-After.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2175,7 +2175,7 @@ func (c *Client) RequestReservationWithBody(ctx context.Context, params *Request
 // that lists every candidate and why it was not chosen, and the broker keeps nothing.
 // With queuePolicy Queue the request waits instead: the answer is 202 with its place
 // in the queue, and fetchInstructions reports later changes. A full queue refuses with
-// 503, reason QueueFull and Retry-After.
+// 429, reason QueueFull and Retry-After.
 //
 // Takes a body of the `application/json` content type.
 //

@@ -141,9 +141,9 @@ func (c *connection) startWatch(ctx context.Context, list client.ObjectList, nam
 }
 
 // forwardEvents sends the changes from a watch to events until ctx is done, or until the user may no longer watch,
-// which it sends as an error. The API server ends every watch after some minutes. forwardEvents then starts another
-// one, and first sends all existing objects as modified, because any of them may have changed in between. It sends no
-// deletion that happened in between.
+// which it sends as an error. The API server ends every watch after some minutes. forwardEvents then waits for the
+// time calm, starts another one, and first sends all existing objects as modified, because any of them may have
+// changed in between. It sends no deletion that happened in between.
 func (c *connection) forwardEvents(ctx context.Context, list client.ObjectList, namespace string, w watch.Interface, events chan<- happened) {
 	send := func(e happened) {
 		select {
@@ -159,19 +159,19 @@ func (c *connection) forwardEvents(ctx context.Context, list client.ObjectList, 
 			}
 		}
 		w.Stop()
+		select { // a proxy may end every watch at once, or the API server not answer
+		case <-ctx.Done():
+			return
+		case <-time.After(calm):
+		}
 		var err error
 		w, err = c.startWatch(ctx, list, namespace, func(o runtime.Object) { send(happened{kind: watch.Modified, object: o}) })
-		if err == nil {
-			continue
-		}
 		if ctx.Err() == nil && isDenied(err) {
 			send(happened{err: fmt.Errorf("the watch ended: %w", err)})
 			return
 		}
-		w = watch.NewEmptyWatch()
-		select { // the API server does not answer: wait before the next attempt
-		case <-ctx.Done():
-		case <-time.After(calm):
+		if err != nil {
+			w = watch.NewEmptyWatch()
 		}
 	}
 }

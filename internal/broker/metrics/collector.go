@@ -38,7 +38,7 @@ var (
 	infoDesc        = prometheus.NewDesc("broker_cluster_info", "Always 1; the labels describe a cluster.", []string{"member", "name", "region", "zone"}, nil)
 	phaseDesc       = prometheus.NewDesc("broker_cluster_phase", "1 for the phase that a cluster is in, else 0; _other counts clusters.", []string{"member", "phase"}, nil)
 	heardDesc       = prometheus.NewDesc("broker_cluster_last_heard_timestamp_seconds", "When a cluster was last heard.", []string{"member"}, nil)
-	resourceDesc    = prometheus.NewDesc("broker_cluster_resource", "Capacity of a cluster: allocatable, own (requested by its own pods), reserved (the larger of promised and used), used (by pods of reservations) and available for new reservations.", []string{"member", "resource", "unit", "state"}, nil)
+	resourceDesc    = prometheus.NewDesc("broker_cluster_resource", "Capacity of a cluster: allocatable, own (requested by its own pods), reserved (the larger of promised and used), used (by pods of reservations) and available for new reservations (0 if the cluster gets none).", []string{"member", "resource", "unit", "state"}, nil)
 	placementsDesc  = prometheus.NewDesc("broker_cluster_placements", "Placements that hold capacity of a cluster, by the phase of the cluster.", []string{"member", "phase"}, nil)
 	reliabilityDesc = prometheus.NewDesc("broker_cluster_reliability_ratio", "Share of its promises that a cluster kept, 0 to 1.", []string{"member"}, nil)
 	priceDesc       = prometheus.NewDesc("broker_cluster_price_per_hour", "Price that a cluster asks for one core, GiB or unit.", []string{"member", "resource", "currency"}, nil)
@@ -178,8 +178,9 @@ type Member struct {
 	Phase term.ClusterPhase
 	// Heard is when the cluster last advertised; zero if it has not.
 	Heard time.Time
-	// Paused is true if the cluster gets no new placements, Exceeds if it gets no new reservations.
-	Paused, Exceeds bool
+	// Closed is true if the cluster gets no new placements: it is silent, denied, awaited, drained or paused. Paused
+	// is true if it is paused, Exceeds if it gets no new reservations.
+	Closed, Paused, Exceeds bool
 }
 
 // clusterFigures is what a scrape exports about one cluster. The copy shares only amounts that the
@@ -239,12 +240,15 @@ func (s resourceSums) add(c *clusterFigures) {
 			used.AddInPlace(amounts)
 		}
 	}
-	lendable := c.Lendable()
+	lendable, available := c.Lendable(), quantity.Amounts(nil)
+	if !c.Closed {
+		available = c.Available()
+	}
 	for _, of := range [...]struct {
 		state   string
 		amounts quantity.Amounts
 	}{
-		{stateAllocatable, lendable}, {stateOwn, c.Allocated}, {stateReserved, c.Claimed()}, {stateUsed, used}, {stateAvailable, c.Available()},
+		{stateAllocatable, lendable}, {stateOwn, c.Allocated}, {stateReserved, c.Claimed()}, {stateUsed, used}, {stateAvailable, available},
 	} {
 		sums := s[of.state]
 		if sums == nil {

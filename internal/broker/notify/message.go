@@ -133,7 +133,7 @@ func textOf(group []Event) string {
 // can set parts of the text.
 func cleanText(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
 			return ' '
 		}
 		return r
@@ -145,8 +145,9 @@ func (m *Message) Text() string {
 	return strings.Join(m.Lines, "\n") + "\n\n" + m.Footer + "\n"
 }
 
-// slackEscapes replaces the characters that Slack interprets, so that a text cannot mention people or contain links.
-var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+// slackEscapes replaces the characters that Slack interprets, and interrupts what compatible chats take for a mention or
+// a link with a space of no width.
+var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b", "://", ":\u200b//", "](", "]\u200b(")
 
 // Slack returns the message as JSON for an incoming webhook of Slack, or of a chat with a compatible webhook.
 func (m *Message) Slack() ([]byte, error) {

@@ -94,6 +94,19 @@ func TestLongMessagesStayWithinTheLimitsOfChats(t *testing.T) {
 	}
 }
 
+func TestMembersMentionNobodyInChats(t *testing.T) {
+	m := notify.Compose("chat", "j", []notify.Event{happened(1, notify.Failed, "res-1", notify.Data{Message: "@all <!here> [go](https://a.example)\u2028x"})})
+	text, err := m.Slack()
+	runtest.Check(t, err)
+	var decoded struct{ Text string }
+	runtest.Check(t, json.Unmarshal(text, &decoded))
+	for _, wrong := range []string{"@all", "<!here>", "](", "://", "\u2028"} {
+		if strings.Contains(decoded.Text, wrong) {
+			t.Errorf("%q is in %q", wrong, decoded.Text)
+		}
+	}
+}
+
 func TestEveryTypeHasADigest(t *testing.T) {
 	for _, kind := range notify.Types {
 		var events []notify.Event

@@ -53,16 +53,18 @@ func checkDensity(raw []byte) error {
 // connection with unread data would reset it, and the caller could lose the answer.
 const drainTimeout = 250 * time.Millisecond
 
-// trackedBody records whether a request's body was read to its end.
+// trackedBody records when a request's body was read to its end.
 type trackedBody struct {
 	io.ReadCloser
 	now   func() time.Time
-	ended bool
+	ended time.Time // zero before
 }
 
 func (b *trackedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.ended = b.ended || err == io.EOF // readers of net/http do not wrap io.EOF
+	if err == io.EOF && b.ended.IsZero() { // readers of net/http do not wrap io.EOF
+		b.ended = b.now()
+	}
 	return n, err
 }
 
@@ -71,7 +73,7 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 // reads the rest afterwards; stopReading limits this to drainTimeout.
 func stopReading(w http.ResponseWriter, r *http.Request) {
 	body, ok := r.Body.(*trackedBody)
-	if !ok || body.ended || r.ProtoMajor != 1 {
+	if !ok || !body.ended.IsZero() || r.ProtoMajor != 1 {
 		return // HTTP/2 resets the stream
 	}
 	w.Header().Set("Connection", "close")

@@ -52,11 +52,18 @@ func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 	start := s.opts.Clock.Now()
 	x := &exchange{}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	body := &trackedBody{ReadCloser: r.Body, now: s.opts.Clock.Now}
 	if r.ContentLength != 0 {
-		r.Body = &trackedBody{ReadCloser: r.Body, now: s.opts.Clock.Now}
+		r.Body = body
 	}
 	a := &answer{ResponseWriter: w}
-	defer func() { s.recordExchange(r, x, a, s.opts.Clock.Since(start)) }()
+	defer func() {
+		began := start
+		if body.ended.After(start) { // a caller that sends its body slowly does not make the broker slow
+			began = body.ended
+		}
+		s.recordExchange(r, x, a, s.opts.Clock.Since(began))
+	}()
 	defer recoverPanic(a, r)
 
 	handler, pattern := s.mux.Handler(r)

@@ -34,7 +34,7 @@ func newMetrics(registerer prometheus.Registerer, files *pki.Files) (*metrics, e
 		}, []string{"operation", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "broker_rest_request_duration_seconds",
-			Help: "Time from a request's header to its answer; long polls include their wait.",
+			Help: "Time from the end of a request to its answer, without calls that exceed a budget; long polls include their wait.",
 			// Decisions take milliseconds, long polls up to a minute.
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 			// Servers that read native histograms get them instead of the buckets.
@@ -81,7 +81,9 @@ func registerOnce[C prometheus.Collector](registerer prometheus.Registerer, c C)
 
 func (m *metrics) observeRequest(operation string, code int, took time.Duration) {
 	m.requests.WithLabelValues(operation, strconv.Itoa(code)).Inc()
-	m.duration.WithLabelValues(operation).Observe(took.Seconds())
+	if code != http.StatusTooManyRequests { // a flood of refused calls would hide how long the others take
+		m.duration.WithLabelValues(operation).Observe(took.Seconds())
+	}
 }
 
 func (s *Server) noteRefusal(x *exchange) {

@@ -77,10 +77,7 @@ func (t *traces) recordEnd(whole tracing.Span, r *ledger.Reservation) {
 	if wasReadyElsewhere(r, nil) {
 		return
 	}
-	why := string(r.EndReason)
-	if r.EndMessage != "" {
-		why += ": " + r.EndMessage
-	}
+	why := string(r.EndReason) // not the message, in which members write what they like
 	if p := r.Current(); p != nil && p.Withdrawn == "" {
 		t.recordPlacement(whole, p, "deliver", why)
 	}

@@ -87,7 +87,7 @@ func serveExemplars(next filterProvider) filterProvider {
 			}
 		}
 		return func(log logr.Logger, _ http.Handler) (http.Handler, error) {
-			return protect(log, promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+			return protect(log, promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4}))
 		}, nil
 	}
 }
