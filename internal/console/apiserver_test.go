@@ -171,6 +171,14 @@ func (w *world) showPersonally(t *testing.T, admin, ofTeam, nobody string) {
 	if status, body := w.ask(user, whole.Address(listener)); status != http.StatusOK || !strings.Contains(body, "system:serviceaccount:default:anna") || !strings.Contains(body, "oslo") || !strings.Contains(body, "lendingpolicies could not be read: the cluster does not serve this kind") || !strings.Contains(body, "<code>kubectl broker --context west status</code>") {
 		t.Errorf("with the key: status %d, %s", status, body)
 	}
+	once := whole.AddressForOneBrowser(listener)
+	for _, want := range []int{http.StatusOK, http.StatusUnauthorized} {
+		another, err := cookiejar.New(nil)
+		w.check(err)
+		if status, _ := w.ask(&http.Client{Jar: another}, once); status != want {
+			t.Errorf("with the address for one browser: status %d, want %d", status, want)
+		}
+	}
 	if _, body := w.ask(user, "http://"+listener.Addr().String()+"/objects/reservation/team/waits"); !strings.Contains(body, "requesterID: milan") {
 		t.Errorf("the manifest is not shown: %s", body)
 	}

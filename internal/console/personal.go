@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -72,7 +73,7 @@ type Journal interface {
 // therefore answers only browsers that were opened with its key.
 type Personal struct {
 	handler http.Handler
-	key     string
+	guard   keyAuthenticator
 }
 
 // OpenPersonal returns a console that shows the objects of a cluster. It waits until they have been read. The console
@@ -112,14 +113,15 @@ func OpenPersonal(ctx context.Context, o PersonalOptions) (*Personal, error) {
 	if !informers.WaitForCacheSync(ctx) {
 		return nil, context.Cause(ctx)
 	}
-	p := &Personal{key: rand.Text()}
+	p := &Personal{guard: keyAuthenticator{key: rand.Text(), pass: &atomic.Pointer[string]{}}}
+	p.guard.pass.Store(new(rand.Text()))
 	own := func(string) *rest.Config {
 		config := rest.CopyConfig(o.Config)
 		config.Timeout = reviewTimeout
 		return config
 	}
 	s := &site{
-		objects: objects, reviews: ownRights{key: p.key, name: nameOf(ctx, clients)}, users: apiReader{own}, authenticator: keyAuthenticator{p.key},
+		objects: objects, reviews: ownRights{key: p.guard.key, name: nameOf(ctx, clients)}, users: apiReader{own}, authenticator: p.guard,
 		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, actions: o.Actions, now: o.Now, log: logr.Discard(),
 	}
 	if j := o.Journal; j != nil {
@@ -137,7 +139,17 @@ func (p *Personal) Serve(ctx context.Context, listener net.Listener) error {
 
 // Address returns the address to open in the browser. It contains the key.
 func (p *Personal) Address(listener net.Listener) string {
-	address := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/open", RawQuery: url.Values{"key": {p.key}}.Encode()}
+	return addressToOpen(listener, "key", p.guard.key)
+}
+
+// AddressForOneBrowser returns an address that lets in the first browser that opens it. Other users of the computer see
+// addresses in the arguments of commands. It must be called before Serve.
+func (p *Personal) AddressForOneBrowser(listener net.Listener) string {
+	return addressToOpen(listener, "pass", *p.guard.pass.Load())
+}
+
+func addressToOpen(listener net.Listener, parameter, secret string) string {
+	address := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/open", RawQuery: url.Values{parameter: {secret}}.Encode()}
 	return address.String()
 }
 
@@ -251,8 +263,18 @@ func (ownRights) mayList(context.Context, *authenticationv1.UserInfo, string, st
 	return true, nil
 }
 
-// keyAuthenticator is an authenticator that lets in a browser that was opened with the key. A cookie then contains the key.
-type keyAuthenticator struct{ key string }
+// keyAuthenticator is an authenticator that lets in a browser that was opened with the key, and one that was opened with
+// the pass. A cookie then contains the key.
+type keyAuthenticator struct {
+	key  string
+	pass *atomic.Pointer[string] // nil in it after its use
+}
+
+// takePass reports whether a text is the pass, which nobody has used before.
+func (d keyAuthenticator) takePass(text string) bool {
+	pass := d.pass.Load()
+	return pass != nil && subtle.ConstantTimeCompare([]byte(text), []byte(*pass)) == 1 && d.pass.CompareAndSwap(pass, nil)
+}
 
 // cookieName returns a name that differs between consoles, because a browser sends a cookie to all ports of a host.
 func (d keyAuthenticator) cookieName() string {
@@ -262,7 +284,7 @@ func (d keyAuthenticator) cookieName() string {
 
 func (d keyAuthenticator) addPages(mux *http.ServeMux, s *site) {
 	mux.HandleFunc("GET /open", func(w http.ResponseWriter, r *http.Request) {
-		if _, err := s.reviews.identify(r.Context(), r.FormValue("key")); err != nil {
+		if _, err := s.reviews.identify(r.Context(), r.FormValue("key")); err != nil && !d.takePass(r.FormValue("pass")) {
 			d.refuse(w, r, s)
 			return
 		}

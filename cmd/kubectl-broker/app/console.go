@@ -65,8 +65,8 @@ func (p *plugin) serveConsole(ctx context.Context, port uint16, open, actions bo
 	}
 	p.noteRemark("Ctrl-C ends it")
 	if open {
-		if err := openBrowser(ctx, address); err != nil {
-			p.noteRemark("no browser opened (%v): open the address yourself", err)
+		if err := openBrowser(ctx, server.AddressForOneBrowser(listener)); err != nil {
+			p.noteRemark("no browser opened (%v): open the address above yourself", err)
 		}
 	}
 	return server.Serve(ctx, listener)

@@ -32,11 +32,11 @@ var (
 	waitingDesc   = prometheus.NewDesc("broker_requests_waiting", "Requests that wait for capacity, phase Queued.", nil, nil)
 	awaitedDesc   = prometheus.NewDesc("broker_clusters_awaited", "Clusters that get nothing new until they announce their holdings; above 0 after the broker was restored from an older state.", nil, nil)
 	pausedDesc    = prometheus.NewDesc("broker_clusters_paused", "Clusters that get nothing new because they failed to deliver several times in a row.", nil, nil)
-	exceedingDesc = prometheus.NewDesc("broker_clusters_exceeding", "Clusters that several others lend nothing new because they used more than granted.", nil, nil)
+	exceedingDesc = prometheus.NewDesc("broker_clusters_exceeding", "Clusters that get no new reservations because they exceeded the grants of several providers.", nil, nil)
 	positionDesc  = prometheus.NewDesc("broker_journal_position", "Position of the newest event in the journal.", nil, nil)
 
 	infoDesc        = prometheus.NewDesc("broker_cluster_info", "Always 1; the labels describe a cluster.", []string{"member", "name", "region", "zone"}, nil)
-	phaseDesc       = prometheus.NewDesc("broker_cluster_phase", "1 for the phase that a cluster is in, else 0; _other counts clusters.", []string{"member", "phase"}, nil)
+	phaseDesc       = prometheus.NewDesc("broker_cluster_phase", "1 for the phase that a cluster is in, else 0; for _other, the number of clusters in the phase.", []string{"member", "phase"}, nil)
 	heardDesc       = prometheus.NewDesc("broker_cluster_last_heard_timestamp_seconds", "When a cluster was last heard.", []string{"member"}, nil)
 	resourceDesc    = prometheus.NewDesc("broker_cluster_resource", "Capacity of a cluster: allocatable, own (requested by its own pods), reserved (the larger of promised and used), used (by pods of reservations) and available for new reservations (0 if the cluster gets none).", []string{"member", "resource", "unit", "state"}, nil)
 	placementsDesc  = prometheus.NewDesc("broker_cluster_placements", "Placements that hold capacity of a cluster, by the phase of the cluster.", []string{"member", "phase"}, nil)
@@ -45,9 +45,9 @@ var (
 	outcomesDesc    = prometheus.NewDesc("broker_placements_total", "Placements by outcome and provider; granted counts all of them.", []string{"outcome", "member"}, nil)
 
 	reservationsDesc = prometheus.NewDesc("broker_reservations", "Reservations in the book, by phase.", []string{"phase"}, nil)
-	oldestDesc       = prometheus.NewDesc("broker_oldest_in_phase_seconds", "How long the reservation that is in a passing phase for the longest has been in it; 0 for none.", []string{"phase"}, nil)
-	idleDesc         = prometheus.NewDesc("broker_reservations_idle", "Reservations that nobody uses, as their requesters were told.", nil, nil)
-	idleResourceDesc = prometheus.NewDesc("broker_reservations_idle_resource", "Capacity that reservations hold which nobody uses.", []string{"resource", "unit"}, nil)
+	oldestDesc       = prometheus.NewDesc("broker_oldest_in_phase_seconds", "How long the oldest reservation in phase Queued, Reserved or Releasing has been in it; 0 if there is none.", []string{"phase"}, nil)
+	idleDesc         = prometheus.NewDesc("broker_reservations_idle", "Reservations of which the requesters were told that they are idle.", nil, nil)
+	idleResourceDesc = prometheus.NewDesc("broker_reservations_idle_resource", "Capacity of idle reservations.", []string{"resource", "unit"}, nil)
 	unplacedDesc     = prometheus.NewDesc("broker_unplaced_requests", "Requests that wait for capacity, by the reason that rejected the most clusters.", []string{"reason"}, nil)
 )
 

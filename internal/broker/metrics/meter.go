@@ -118,7 +118,7 @@ func New(members int) *Meter {
 		ended: newCounters("broker_reservations_ended_total", "Reservations that ended, by reason.", "reason",
 			string(ledger.EndReleased), string(ledger.EndExpired), string(ledger.EndFailed), string(ledger.EndPreempted), string(ledger.EndIdle)),
 		recordBytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "broker_journal_record_bytes_total", Help: "Bytes of the records written to the journal, before compression."}),
-		conflicts:   prometheus.NewCounter(prometheus.CounterOpts{Name: "broker_journal_conflicts_total", Help: "Terms that this replica lost because another writer, or an edit, changed the journal."}),
+		conflicts:   prometheus.NewCounter(prometheus.CounterOpts{Name: "broker_journal_conflicts_total", Help: "Times that this replica stopped serving because another writer, or an edit, had changed the journal."}),
 
 		decision: newHistogram("broker_decision_duration_seconds", "Time to choose a provider among all clusters.",
 			5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 5e-3, .025, .1),

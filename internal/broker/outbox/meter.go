@@ -33,9 +33,9 @@ func newMeter() *meter {
 	return &meter{
 		exports: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "broker_exports_total",
-			Help: "Events for channels by result: delivered, dropped after 24 h, failed attempts, and gaps in which events were lost.",
+			Help: "Events for channels by result: delivered, dropped after 24 h, failed attempts, and lost in a gap.",
 		}, []string{"channel", "result"}),
-		lag: prometheus.NewDesc("broker_export_lag_seconds", "For how long the oldest event of a channel should have been delivered; 0 if none waits.", []string{"channel"}, nil),
+		lag: prometheus.NewDesc("broker_export_lag_seconds", "How long the oldest event of a notification channel is overdue; 0 if there is none.", []string{"channel"}, nil),
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// figures names the limits for which the metric of refusals exists, with the value 0, before the first refusal.
-var figures = []string{"inFlight", "rate", "bodyRate", "connections", "journal", "reservations", "waiting", "messages"}
+// budgetLimits are the values of the label figure. The metric of refusals exists for them, with the value 0, before the
+// first refusal.
+var budgetLimits = []string{"inFlight", "rate", "bodyRate", "connections", "journal", "reservations", "waiting", "messages"}
 
 // budgeted are the operations with an error budget. Their failures are counted from 0, because a rate does not see the
 // first value of a series.
@@ -45,7 +46,7 @@ func newMetrics(registerer prometheus.Registerer, files *pki.Files) (*metrics, e
 			Help: "Calls refused because a member exceeded its budget, by figure of the budget. The member's ClusterAdvertisement has details.",
 		}, []string{"figure"}),
 	}
-	for _, figure := range figures {
+	for _, figure := range budgetLimits {
 		m.refusals.WithLabelValues(figure)
 	}
 	for _, operation := range budgeted {
