@@ -199,7 +199,7 @@ func (w *world) showPersonally(t *testing.T, admin, ofTeam, nobody string) {
 	})
 	runtest.Await(t, "the right to watch", func() bool { part, err = open(ofTeam); return err == nil })
 	recorder, request := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/reservations", nil)
-	request.AddCookie(&http.Cookie{Name: keyAuthenticator{part.key}.cookieName(), Value: part.key})
+	request.AddCookie(&http.Cookie{Name: part.guard.cookieName(), Value: part.guard.key})
 	part.handler.ServeHTTP(recorder, request)
 	if body := recorder.Body.String(); !strings.Contains(body, ">waits</a>") || strings.Contains(body, "served") || !strings.Contains(body, "outside namespace team: you may not list them") {
 		t.Errorf("the tenant sees %s", body)
