@@ -74,7 +74,7 @@ func TestAlertsFire(t *testing.T) {
 	dir := CopyRules(t)
 	var cases []byte
 	args := []string{"test", "rules"}
-	for _, name := range []string{"rules_test.yaml", "days_test.yaml", "weeks_test.yaml"} {
+	for _, name := range []string{"rules_test.yaml", "days_test.yaml"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
