@@ -211,6 +211,14 @@ func TestClustersThatGetNothingNewHaveNothingAvailable(t *testing.T) {
 			"broker_cluster_resource{member=oslo,resource=cpu,state=allocatable,unit=core}":  "4",
 			"broker_cluster_resource{member=oslo,resource=cpu,state=available,unit=core}":    "4",
 		}, "broker_cluster_resource{member=paris,resource=cpu", "broker_cluster_resource{member=oslo,resource=cpu")
+
+		time.Sleep(settings.Default().StaleThreshold)
+		runtest.Check(t, f.ForgetCluster(context.Background(), "paris"))
+		for name := range scrape(t, f.Broker) {
+			if strings.HasPrefix(name, "broker_cluster") && strings.Contains(name, "member=paris") {
+				t.Errorf("a cluster that was forgotten has %s", name)
+			}
+		}
 	})
 }
 

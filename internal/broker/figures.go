@@ -44,6 +44,9 @@ func readReservations(s *session, f *metrics.Figures) {
 
 func readClusters(s *session, f *metrics.Figures) {
 	s.book.Clusters(func(c *ledger.Cluster) {
+		if c.IsWithdrawn() && c.Placements() == 0 {
+			return
+		}
 		p := s.Presence(c.ClusterID)
 		m := metrics.Member{Label: s.Recorder.Label(c.ClusterID), Phase: p.Phase, Heard: p.Heard, Closed: !p.Open, Exceeds: p.Excess != nil && p.Excess.All != ""}
 		if standing := p.Standing; standing != nil {

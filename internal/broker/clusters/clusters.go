@@ -160,7 +160,7 @@ func (cs *Clusters) Observe(e term.Event) {
 // cluster from the market if the cluster no longer offers anything, or if the market refuses the
 // offer.
 func (cs *Clusters) upsertCandidate(c *ledger.Cluster) {
-	if isWithdrawn(c) {
+	if c.IsWithdrawn() {
 		delete(cs.elastic, c.ClusterID)
 		cs.updateFree(c)
 		cs.market.Remove(c.ClusterID)
@@ -193,10 +193,6 @@ func (cs *Clusters) upsertCandidate(c *ledger.Cluster) {
 	cs.s.NoteFreed(c.ClusterID)
 	cs.UpdateCluster(c.ClusterID)
 }
-
-// isWithdrawn reports whether a cluster no longer offers anything: its ClusterAdvertisement was
-// deleted and it has no agent, or it was forgotten. It stays in the book for what was reserved there.
-func isWithdrawn(c *ledger.Cluster) bool { return !c.Agent && c.Source == nil }
 
 // updateFree recomputes and returns a cluster's free capacity. If it grew, the cluster is noted as
 // freed, so that waiting requests are tried there. For a cluster that has promised more than it

@@ -87,6 +87,10 @@ func (c *Cluster) Holds(placement string) bool {
 	return ok
 }
 
+// IsWithdrawn reports whether the cluster no longer offers anything: its ClusterAdvertisement was deleted and it has no
+// agent, or it was forgotten. It stays in the book for what was reserved there.
+func (c *Cluster) IsWithdrawn() bool { return !c.Agent && c.Source == nil }
+
 // Placements returns how many placements hold capacity on the cluster.
 func (c *Cluster) Placements() int { return len(c.holds) }
 

@@ -214,12 +214,16 @@ func (m *Meter) Record(book *ledger.State, journal string) *Recorder {
 	return &Recorder{m, book, journal}
 }
 
-// NameMembers gives each cluster in the book its own metrics, in the order of their IDs. It runs
+// NameMembers gives each cluster that offers something its own metrics, in the order of their IDs. It runs
 // before any request is counted, because requesters that are not clusters could otherwise use up
 // the limit for such metrics.
 func (m *Recorder) NameMembers() {
 	var ids []string
-	m.book.Clusters(func(c *ledger.Cluster) { ids = append(ids, c.ClusterID) })
+	m.book.Clusters(func(c *ledger.Cluster) {
+		if !c.IsWithdrawn() {
+			ids = append(ids, c.ClusterID)
+		}
+	})
 	slices.Sort(ids)
 	for _, id := range ids {
 		m.Label(id)
