@@ -115,7 +115,7 @@ func newAPIServer(t *testing.T) client.Client {
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, agentv1alpha1.AddToScheme, object.AddToScheme} {
 		runtest.Check(t, add(scheme))
 	}
-	// The default tracker keeps managed fields. Nothing here reads them, and they would take most of the time.
+	// The default tracker keeps managed fields. No test here reads them, and computing them would take most of the time.
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).
 		WithStatusSubresource(&agentv1alpha1.Advertisement{}, &authv1beta1.Tenant{}, &authv1beta1.Identity{}, &authv1beta1.ResourceSlice{}, &corev1.Node{},

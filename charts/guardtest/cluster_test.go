@@ -64,7 +64,7 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// These tests write only to sites of their own, so they share a cluster.
+// Each of these tests writes only to offloaded namespaces that it opens itself, so they share a cluster.
 func TestOffloadedNamespaces(t *testing.T) {
 	shared := startCluster(t)
 	for name, test := range map[string]func(*cluster){

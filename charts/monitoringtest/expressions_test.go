@@ -78,7 +78,8 @@ func (v vocabulary) labelsOf(name string) ([]string, bool) {
 // check returns what is wrong with an expression.
 func (v vocabulary) check(e expression) (wrong []string) {
 	known := slices.Clone(targetLabels)
-	// Only the user of a dashboard knows values of the labels that Prometheus adds.
+	// The values of labels that Prometheus adds differ between installations. So only variables of a dashboard select by
+	// them.
 	plain := stringPattern.ReplaceAllString(chosenPattern.ReplaceAllString(e.query, ""), `""`)
 	names := namePattern.FindAllString(plain, -1)
 	for name := range foreign {

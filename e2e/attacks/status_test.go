@@ -29,7 +29,7 @@ func TestProvidersDoNotChooseWhatTheyReceive(t *testing.T) {
 	for name, attack := range map[string]struct {
 		of             *unstructured.Unstructured
 		status, former string
-		// process names the program of the consumer's Liqo that logs the refusal.
+		// process is the name of that program of the consumer's Liqo which logs refusal.
 		process, refusal string
 		succeeded        func(ctx context.Context) bool
 	}{

@@ -113,8 +113,7 @@ func OpenPersonal(ctx context.Context, o PersonalOptions) (*Personal, error) {
 	if !informers.WaitForCacheSync(ctx) {
 		return nil, context.Cause(ctx)
 	}
-	p := &Personal{guard: keyAuthenticator{key: rand.Text(), pass: &atomic.Pointer[string]{}}}
-	p.guard.pass.Store(new(rand.Text()))
+	p := &Personal{guard: keyAuthenticator{key: rand.Text(), pass: rand.Text(), passUsed: &atomic.Bool{}}}
 	own := func(string) *rest.Config {
 		config := rest.CopyConfig(o.Config)
 		config.Timeout = reviewTimeout
@@ -143,9 +142,9 @@ func (p *Personal) Address(listener net.Listener) string {
 }
 
 // AddressForOneBrowser returns an address that lets in the first browser that opens it. Other users of the computer see
-// addresses in the arguments of commands. It must be called before Serve.
+// addresses in the arguments of commands.
 func (p *Personal) AddressForOneBrowser(listener net.Listener) string {
-	return addressToOpen(listener, "pass", *p.guard.pass.Load())
+	return addressToOpen(listener, "pass", p.guard.pass)
 }
 
 func addressToOpen(listener net.Listener, parameter, secret string) string {
@@ -266,14 +265,13 @@ func (ownRights) mayList(context.Context, *authenticationv1.UserInfo, string, st
 // keyAuthenticator is an authenticator that lets in a browser that was opened with the key, and one that was opened with
 // the pass. A cookie then contains the key.
 type keyAuthenticator struct {
-	key  string
-	pass *atomic.Pointer[string] // nil in it after its use
+	key, pass string
+	passUsed  *atomic.Bool
 }
 
-// takePass reports whether a text is the pass, which nobody has used before.
+// takePass uses up the pass. It returns false if the text is not the pass, or if the pass was used before.
 func (d keyAuthenticator) takePass(text string) bool {
-	pass := d.pass.Load()
-	return pass != nil && subtle.ConstantTimeCompare([]byte(text), []byte(*pass)) == 1 && d.pass.CompareAndSwap(pass, nil)
+	return subtle.ConstantTimeCompare([]byte(text), []byte(d.pass)) == 1 && d.passUsed.CompareAndSwap(false, true)
 }
 
 // cookieName returns a name that differs between consoles, because a browser sends a cookie to all ports of a host.

@@ -179,7 +179,8 @@ type Member struct {
 	// Heard is when the cluster last advertised; zero if it has not.
 	Heard time.Time
 	// Closed is true if the cluster gets no new placements: it is silent, denied, awaited, drained or paused. Paused
-	// is true if it is paused, Exceeds if it gets no new reservations.
+	// is true if that is because it failed several times in a row, Exceeds if it may request nothing new because it
+	// exceeded its grants.
 	Closed, Paused, Exceeds bool
 }
 
@@ -231,14 +232,11 @@ func (f *Figures) AddCluster(c *ledger.Cluster, m Member) {
 // resourceSums holds amounts by state and resource. They are floating-point numbers, which do not overflow.
 type resourceSums map[string]map[corev1.ResourceName]float64
 
-// add adds the amounts of each resource that a cluster lends.
-func (s resourceSums) add(c *clusterFigures) {
-	var used quantity.Amounts
-	if len(c.Used) > 0 {
-		used = quantity.Amounts{}
-		for _, amounts := range c.Used {
-			used.AddInPlace(amounts)
-		}
+// addAmounts adds the amounts of each resource that a cluster lends.
+func (s resourceSums) addAmounts(c *clusterFigures) {
+	used := quantity.Amounts{}
+	for _, amounts := range c.Used {
+		used.AddInPlace(amounts)
 	}
 	lendable, available := c.Lendable(), quantity.Amounts(nil)
 	if !c.Closed {
@@ -269,11 +267,11 @@ type othersFigures struct {
 	record             reputation.Record
 }
 
-func (o *othersFigures) add(c *clusterFigures) {
+func (o *othersFigures) addCluster(c *clusterFigures) {
 	o.count++
 	o.placements[c.Phase] += c.placements
 	o.phases[c.Phase]++
-	o.resources.add(c)
+	o.resources.addAmounts(c)
 	o.record.Granted += c.Record.Granted
 	o.record.Ready += c.Record.Ready
 	o.record.Refused += c.Record.Refused
@@ -316,7 +314,7 @@ func (f *Figures) exportAll(out sink) {
 	others := othersFigures{phases: map[term.ClusterPhase]int{}, placements: map[term.ClusterPhase]int{}, resources: resourceSums{}}
 	for i := range f.clusters {
 		if c := &f.clusters[i]; c.Label == otherMembers {
-			others.add(c)
+			others.addCluster(c)
 		} else {
 			c.exportCluster(out, f.Now)
 		}
@@ -367,7 +365,7 @@ func (c *clusterFigures) exportCluster(out sink, now time.Time) {
 		}
 	}
 	resources := resourceSums{}
-	resources.add(c)
+	resources.addAmounts(c)
 	exportMember(out, c.Label, resources, &c.Record)
 }
 

@@ -214,7 +214,7 @@ func (m *Meter) Record(book *ledger.State, journal string) *Recorder {
 	return &Recorder{m, book, journal}
 }
 
-// NameMembers gives each cluster that offers something its own metrics, in the order of their IDs. It runs
+// NameMembers gives each cluster that offers something series of its own, in the order of their IDs. It runs
 // before any request is counted, because requesters that are not clusters could otherwise use up
 // the limit for such metrics.
 func (m *Recorder) NameMembers() {

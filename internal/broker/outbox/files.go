@@ -81,7 +81,7 @@ type archive struct {
 	// below are right as long as open belongs to this writer.
 	end journal.Place
 	// appended is the place of the last record that this writer has appended itself, the zero Place if there is none.
-	// Unlike end, it never comes from a file, which somebody else may have written.
+	// Unlike end, it is never read from a file, which another process may have written.
 	appended journal.Place
 	// newest is the time in the name of the newest file.
 	newest string

@@ -47,8 +47,8 @@ type Broker interface {
 	// AnnounceHoldings accepts the complete list of placements that clusterID provides and
 	// consumes.
 	AnnounceHoldings(ctx context.Context, clusterID string, h *v1.Holdings) error
-	// AwaitOpening returns at once unless the broker is about to answer calls for the first time. Then it waits for
-	// that, for at most moments. The server calls it before every other method.
+	// AwaitOpening waits until the broker can answer its first calls, for at most a few seconds. Later, it returns at
+	// once. The server calls it before every other method.
 	AwaitOpening(ctx context.Context)
 	// Witness processes the cursor that clusterID sent with a call. The server calls it before it carries out that
 	// call.

@@ -35,7 +35,7 @@ func newMetrics(registerer prometheus.Registerer, files *pki.Files) (*metrics, e
 		}, []string{"operation", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "broker_rest_request_duration_seconds",
-			Help: "Time from the end of a request to its answer, without calls that exceed a budget; long polls include their wait.",
+			Help: "Time from the end of a request to its answer, without those answered 429; long polls include their wait.",
 			// Decisions take milliseconds, long polls up to a minute.
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 			// Servers that read native histograms get them instead of the buckets.
